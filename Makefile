@@ -1,0 +1,48 @@
+# `make` prints its targets. Everything lives in .venv; nothing is installed outside it.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format unit cover bench clean
+
+help: ## show these targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Windlass needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $(READY)
+
+demo: $(READY) ## set everything up and watch jobs run for a minute
+	@$(BIN)/windlass demo
+
+test: $(READY) check ## set everything up and run all checks and tests
+	@$(BIN)/python -m pytest -n 2 --dist worksteal tests
+
+check: $(READY) ## format, lint, types, imports, unit tests
+	@$(BIN)/ruff format --check src tests
+	@$(BIN)/ruff check src tests
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m pytest tests/unit
+
+format: $(READY) ## rewrite the sources in the house format
+	@$(BIN)/ruff check --fix src tests
+	@$(BIN)/ruff format src tests
+
+cover: $(READY) ## branch coverage of model, store and engine; fails below 95 %
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -p no:xdist tests/unit tests/contract tests/engine
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --fail-under=95 --include='src/windlass/model/*,src/windlass/store/*,src/windlass/engine/*'
+
+bench: $(READY) ## measure this machine
+	@$(BIN)/windlass bench
+
+clean: ## remove the local environment and caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* dist build

@@ -1,0 +1,43 @@
+"""The only module that reads time.
+
+A process uses `monotonic` for its own waiting; `now` is the wall clock, and for embedded stores
+(memory, SQLite) it is the database's clock too, since database and workers share one machine.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Clock(Protocol):
+    def now(self) -> int:
+        """The wall clock, in microseconds since 1970 (UTC)."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back, one scale for every process of this machine."""
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+SYSTEM = SystemClock()
+
+
+def to_micros(instant: datetime) -> int:
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def to_datetime(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)

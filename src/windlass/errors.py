@@ -1,0 +1,221 @@
+"""Every exception Windlass raises, and the three a handler may raise.
+
+WindlassError
+├── ValidationError (ValueError)      refused at the door; nothing was stored
+│   ├── TaskNameError        GWBID    empty, or longer than 128
+│   ├── QueueNameError       GWBQN    empty, or longer than 128
+│   ├── KeyNameError         GWBJK    empty, or longer than 512
+│   ├── MaxAttemptsError     GWBMA    below 1
+│   ├── KeyModeError         GWBKM    not one of the three modes
+│   ├── PriorityError                 not a 32-bit integer
+│   ├── FlagsError                    not a list of short names
+│   ├── InstantError                  naive datetime, or both run_at and delay
+│   ├── DurationError                 negative or not finite
+│   └── PayloadError                  not JSON, NaN, NUL, too deep, wrong types
+│       └── PayloadTooLargeError WLPAY
+├── ConfigError (ValueError)          a setting, a URL, a command line
+│   └── MissingExtraError             names the install line
+├── TaskError
+│   ├── UnknownTaskError
+│   ├── DuplicateTaskError
+│   └── TaskLoadError                 a file in the tasks folder
+├── StoreError                        the database said no
+│   ├── StoreBusyError                another writer holds it: nobody can write
+│   ├── StoreUnavailableError         cannot be opened, read or written
+│   ├── StoreClosedError
+│   └── SchemaTooNewError             made by a newer Windlass (exit code 57)
+├── JobNotFoundError (LookupError)
+├── JobNotKeptError                   its outcome will not be, or was not, kept
+├── WaitTimeoutError (TimeoutError)
+├── LeaseLostError                    this delivery is no longer ours
+└── HandlerSignal                     raised by handlers, never by Windlass
+    ├── Poison                        failed now, whatever attempts are left
+    ├── RetryAfter                    attempt used; again after exactly this long
+    └── RetryAt                       attempt used; again at exactly this instant
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+
+class WindlassError(Exception):
+    """The root of everything Windlass raises."""
+
+
+# ── refused at the door ─────────────────────────────────────────────────────────────────────
+
+
+class ValidationError(WindlassError, ValueError):
+    """Raised when a value breaks a documented limit; nothing was stored.
+
+    `field` is the argument's name and `code` the SQLSTATE the SQL functions use, or "".
+    """
+
+    code = ""
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class TaskNameError(ValidationError):
+    """Raised when a task name is empty or longer than 128 characters."""
+
+    code = "GWBID"
+
+
+class QueueNameError(ValidationError):
+    """Raised when a queue name is empty or longer than 128 characters."""
+
+    code = "GWBQN"
+
+
+class KeyNameError(ValidationError):
+    """Raised when a job key is empty or longer than 512 characters."""
+
+    code = "GWBJK"
+
+
+class MaxAttemptsError(ValidationError):
+    """Raised when max_attempts is below 1."""
+
+    code = "GWBMA"
+
+
+class KeyModeError(ValidationError):
+    """Raised when key_mode is not replace, preserve_run_at or unsafe_dedupe."""
+
+    code = "GWBKM"
+
+
+class PriorityError(ValidationError):
+    """Raised when a priority is not a 32-bit integer."""
+
+
+class FlagsError(ValidationError):
+    """Raised when flags are not a list of names of at most 128 characters."""
+
+
+class InstantError(ValidationError):
+    """Raised when an instant has no time zone, or is given twice."""
+
+
+class DurationError(ValidationError):
+    """Raised when a duration is negative, not finite or out of its range."""
+
+
+class PayloadError(ValidationError):
+    """Raised when a payload is not JSON or does not fit the task's types."""
+
+
+class PayloadTooLargeError(PayloadError):
+    """Raised when a payload's JSON is larger than the limit (256 KiB by default)."""
+
+    code = "WLPAY"
+
+
+# ── configuration and tasks ─────────────────────────────────────────────────────────────────
+
+
+class ConfigError(WindlassError, ValueError):
+    """Raised when a setting, a URL or an argument cannot be used."""
+
+
+class MissingExtraError(ConfigError):
+    """Raised when a feature needs an optional package that is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an extra: pip install 'windlass[{extra}]'")
+        self.extra = extra
+
+
+class TaskError(WindlassError):
+    """Raised when tasks are declared or looked up wrongly."""
+
+
+class UnknownTaskError(TaskError):
+    """Raised when a task by that name is not registered in this program."""
+
+
+class DuplicateTaskError(TaskError):
+    """Raised when two functions claim one task name."""
+
+
+class TaskLoadError(TaskError):
+    """Raised when a file of the tasks folder cannot be loaded."""
+
+
+# ── stores and jobs ─────────────────────────────────────────────────────────────────────────
+
+
+class StoreError(WindlassError):
+    """Raised when the database refuses or fails a call; the call had no effect."""
+
+
+class StoreBusyError(StoreError):
+    """Raised when another writer held the database for too long.
+
+    While it does nobody can write, so nobody can take a lease either.
+    """
+
+
+class StoreUnavailableError(StoreError):
+    """Raised when the database cannot be opened, read or written."""
+
+
+class StoreClosedError(StoreError):
+    """Raised when a store is used after it was closed."""
+
+
+class SchemaTooNewError(StoreError):
+    """Raised when the database was made by a newer Windlass; the program exits with 57."""
+
+
+class JobNotFoundError(WindlassError, LookupError):
+    """Raised when no job has that id or key."""
+
+
+class JobNotKeptError(WindlassError):
+    """Raised by wait_for when the job's outcome is not kept, so it can never be read."""
+
+
+class WaitTimeoutError(WindlassError, TimeoutError):
+    """Raised when a job did not finish within the time given; the job goes on."""
+
+
+class LeaseLostError(WindlassError):
+    """Raised when a delivery tries to write after its job passed to another worker."""
+
+
+# ── raised by handlers ──────────────────────────────────────────────────────────────────────
+
+
+class HandlerSignal(WindlassError):
+    """What a handler raises to choose an outcome."""
+
+
+class Poison(HandlerSignal):
+    """Raise to fail the job now, whatever attempts are left."""
+
+
+class RetryAfter(HandlerSignal):
+    """Raise to use the attempt and run again after exactly `seconds` (0 means now)."""
+
+    def __init__(self, seconds: float | timedelta, reason: str = "") -> None:
+        if isinstance(seconds, timedelta):
+            seconds = seconds.total_seconds()
+        super().__init__(reason or f"asked to be retried after {seconds:g} s")
+        self.seconds = float(seconds)
+
+
+class RetryAt(HandlerSignal):
+    """Raise to use the attempt and run again at exactly `instant` (an aware datetime)."""
+
+    def __init__(self, instant: datetime, reason: str = "") -> None:
+        if instant.tzinfo is None:
+            raise InstantError(
+                "RetryAt needs an aware datetime, such as datetime.now(UTC)", field="instant"
+            )
+        super().__init__(reason or f"asked to be retried at {instant.isoformat()}")
+        self.instant = instant

@@ -1,0 +1,82 @@
+"""The job: what a caller asks for, and what it looks like afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from windlass.model.names import KeyMode
+
+
+class JobState(StrEnum):
+    """Where a job is in its life. The last three are final."""
+
+    BLOCKED = "blocked"
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
+
+
+class JobSpec(msgspec.Struct, frozen=True):
+    """One job to add. Only `task` is needed; what is left None takes the task's own option.
+
+    `run_at` is an aware datetime; `delay` and `keep` are seconds or a timedelta.
+    """
+
+    task: str
+    payload: Any = None
+    queue: str | None = None
+    run_at: datetime | None = None
+    delay: float | timedelta | None = None
+    max_attempts: int | None = None
+    key: str | None = None
+    key_mode: KeyMode = "replace"
+    priority: int | None = None
+    flags: Sequence[str] | None = None
+    keep: float | timedelta | None = None
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a running job says it is: a fraction from 0 to 1, and a note."""
+
+    fraction: float
+    note: str = ""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as the database had it when it was read."""
+
+    id: int
+    task: str
+    payload: Any
+    state: JobState
+    priority: int
+    run_at: datetime
+    attempts: int
+    max_attempts: int
+    last_error: str | None
+    key: str | None
+    queue: str | None
+    flags: tuple[str, ...] | None
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+    locked_by: str | None
+    output: Any = None
+    progress: Progress | None = None
+    log: tuple[Any, ...] = ()
+    resets: int = 0
+    deliveries: int = 0
+    keep: float | None = None
+    finished_at: datetime | None = None

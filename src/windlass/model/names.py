@@ -1,0 +1,142 @@
+"""What a caller may name, count and time, with one clear refusal for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Literal, get_args
+
+from windlass import errors
+
+MAX_TASK = 128
+MAX_QUEUE = 128
+MAX_KEY = 512
+MAX_FLAG = 128
+MAX_FLAGS = 64
+MAX_INT32 = 2**31 - 1
+DEFAULT_MAX_ATTEMPTS = 25
+DEFAULT_MAX_RESETS = 5
+
+_FIRST_INSTANT = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_INSTANT = datetime(9999, 1, 1, tzinfo=UTC)
+LONGEST = (_LAST_INSTANT - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds()
+
+KeyMode = Literal["replace", "preserve_run_at", "unsafe_dedupe"]
+KEY_MODES: tuple[str, ...] = get_args(KeyMode)
+
+
+def check_task(name: object) -> str:
+    return _name(name, "task", MAX_TASK, errors.TaskNameError)
+
+
+def check_queue(name: object) -> str | None:
+    return None if name is None else _name(name, "queue", MAX_QUEUE, errors.QueueNameError)
+
+
+def check_key(name: object) -> str | None:
+    return None if name is None else _name(name, "key", MAX_KEY, errors.KeyNameError)
+
+
+def _name(value: object, field: str, most: int, error: type[errors.ValidationError]) -> str:
+    if not isinstance(value, str):
+        raise error(f"{field} must be a string, not {type(value).__name__}", field=field)
+    if not value:
+        raise error(f"{field} must not be empty", field=field)
+    if len(value) > most:
+        raise error(f"{field} is {len(value)} characters long; the limit is {most}", field=field)
+    if "\x00" in value:
+        raise error(f"{field} must not contain NUL", field=field)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise error(f"{field} is not valid Unicode text", field=field) from None
+    return value
+
+
+def check_key_mode(mode: object) -> KeyMode:
+    if mode not in KEY_MODES:
+        raise errors.KeyModeError(
+            f"key_mode {mode!r} is unknown; use one of {', '.join(KEY_MODES)}", field="key_mode"
+        )
+    return mode  # type: ignore[return-value]
+
+
+def check_max_attempts(count: object) -> int | None:
+    if count is None:
+        return None
+    value = _integer(count, "max_attempts", errors.MaxAttemptsError)
+    if value < 1:
+        raise errors.MaxAttemptsError(
+            f"max_attempts must be at least 1, not {value}", field="max_attempts"
+        )
+    return value
+
+
+def check_attempts(count: object) -> int | None:
+    if count is None:
+        return None
+    value = _integer(count, "attempts", errors.ValidationError)
+    if value < 0:
+        raise errors.ValidationError(f"attempts must be at least 0, not {value}", field="attempts")
+    return value
+
+
+def check_priority(value: object) -> int:
+    return _integer(value, "priority", errors.PriorityError)
+
+
+def _integer(value: object, field: str, error: type[errors.ValidationError]) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise error(f"{field} must be an integer, not {type(value).__name__}", field=field)
+    if not -MAX_INT32 - 1 <= value <= MAX_INT32:
+        raise error(f"{field} {value} does not fit 32 bits", field=field)
+    return value
+
+
+def check_flags(flags: object) -> tuple[str, ...] | None:
+    if flags is None:
+        return None
+    if isinstance(flags, str) or not isinstance(flags, Iterable):
+        raise errors.FlagsError("flags must be a list of strings", field="flags")
+    names = tuple(dict.fromkeys(_name(flag, "flag", MAX_FLAG, errors.FlagsError) for flag in flags))
+    if len(names) > MAX_FLAGS:
+        raise errors.FlagsError(
+            f"a job may have at most {MAX_FLAGS} flags, not {len(names)}", field="flags"
+        )
+    return names or None
+
+
+def check_instant(instant: object, field: str = "run_at") -> datetime | None:
+    if instant is None:
+        return None
+    if not isinstance(instant, datetime):
+        raise errors.InstantError(
+            f"{field} must be a datetime, not {type(instant).__name__}", field=field
+        )
+    if instant.utcoffset() is None:
+        raise errors.InstantError(
+            f"{field} has no time zone; use an aware datetime such as datetime.now(UTC)",
+            field=field,
+        )
+    if not _FIRST_INSTANT <= instant <= _LAST_INSTANT:
+        raise errors.InstantError(f"{field} must lie between 1970 and 9999", field=field)
+    return instant
+
+
+def check_seconds(value: object, field: str) -> float | None:
+    """A duration: seconds as a number, or a timedelta; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise errors.DurationError(
+            f"{field} must be seconds or a timedelta, not {type(value).__name__}", field=field
+        )
+    if not math.isfinite(value) or value < 0 or value > LONGEST:
+        raise errors.DurationError(
+            f"{field} must be at least 0 and finite, not {value}", field=field
+        )
+    return float(value)

@@ -1,0 +1,72 @@
+"""What a handler may return to say how a delivery ended; raising is in `errors`."""
+
+from __future__ import annotations
+
+import traceback
+from datetime import timedelta
+
+import msgspec
+
+from windlass.model.names import check_seconds
+
+MAX_ERROR = 16 * 1024
+_CUT = "\n… cut …\n"
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """The job is done; `value` is its output."""
+
+    value: object = None
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The attempt is used; retried by policy, or failed for good at the limit."""
+
+    message: str = "failed"
+
+
+class Nack(msgspec.Struct, frozen=True):
+    """The attempt is used; again after exactly `delay` seconds (0 means now)."""
+
+    delay: float | timedelta = 0.0
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        check_seconds(self.delay, "delay")
+
+    @property
+    def seconds(self) -> float:
+        return check_seconds(self.delay, "delay") or 0.0
+
+
+class Abandon(msgspec.Struct, frozen=True):
+    """The job goes back at once and the attempt is given back."""
+
+
+def describe(error: BaseException) -> str:
+    """Type, message and traceback of a failed attempt, at most 16 KiB.
+
+    The first line is always `Type: message`, so lists can show it alone.
+    """
+    try:
+        message = str(error)
+    except Exception:
+        message = "<its message cannot be shown>"
+    head = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    if error.__traceback__ is None and error.__cause__ is None:
+        return clip(head)
+    try:
+        trace = "".join(traceback.format_exception(error, limit=-20))
+    except Exception:
+        return clip(head)
+    return clip(f"{head}\n\n{trace.rstrip()}")
+
+
+def clip(text: str, most: int = MAX_ERROR) -> str:
+    """`text` as storable UTF-8 of at most `most` bytes: its beginning and its end."""
+    raw = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace")
+    if len(raw) <= most:
+        return raw.decode()
+    head = raw[: most // 4].decode("utf-8", "ignore")
+    tail = raw[len(raw) - (most - most // 4 - len(_CUT.encode())) :].decode("utf-8", "ignore")
+    return head + _CUT + tail

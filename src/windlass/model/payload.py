@@ -1,0 +1,115 @@
+"""Payloads: anything JSON can say, checked once at the door and kept as JSON text.
+
+The checks that need a walk over the value run only when the encoded text shows a reason for
+them, so a plain small payload costs one encode and a few searches.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from windlass import errors
+
+MAX_PAYLOAD = 256 * 1024
+MAX_DEPTH = 64
+
+EMPTY = "{}"
+
+
+def _encode_foreign(value: Any) -> Any:
+    """Lets pydantic models through, which msgspec does not know by itself."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    raise TypeError(f"{type(value).__name__} is not JSON; send numbers, text, lists and dicts")
+
+
+def decode_foreign(kind: type, value: Any) -> Any:
+    """The way back for `_encode_foreign`."""
+    validate = getattr(kind, "model_validate", None)
+    if callable(validate):
+        return validate(value)
+    raise TypeError(f"cannot make {kind.__name__} from a payload")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_encode_foreign)
+_DECODER = msgspec.json.Decoder()
+
+
+def encode(value: object, *, limit: int = MAX_PAYLOAD, field: str = "payload") -> str:
+    """The JSON text of `value`, or a PayloadError naming what is wrong with it."""
+    if value is None:
+        return EMPTY
+    return encode_value(value, limit=limit, field=field)
+
+
+def encode_value(value: object, *, limit: int = MAX_PAYLOAD, field: str = "payload") -> str:
+    """As `encode`, but None is JSON's null: for outputs rather than payloads."""
+    try:
+        raw = _ENCODER.encode(value)
+    except RecursionError:
+        raise _too_deep(field) from None
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise errors.PayloadError(f"{field} is not JSON: {error}", field=field) from None
+    if len(raw) > limit:
+        raise errors.PayloadTooLargeError(
+            f"{field} is {len(raw):,} bytes of JSON; the limit is {limit:,}"
+            " (store large data elsewhere and send its address)",
+            field=field,
+        )
+    if b"\\u0000" in raw:
+        raise errors.PayloadError(f"{field} contains a NUL character", field=field)
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth(_DECODER.decode(raw)) > MAX_DEPTH:
+        raise _too_deep(field)
+    if b"null" in raw and _holds_not_a_number(msgspec.to_builtins(value, enc_hook=_encode_foreign)):
+        raise errors.PayloadError(
+            f"{field} contains NaN or infinity, which JSON lacks", field=field
+        )
+    return raw.decode()
+
+
+def decode(text: str | bytes) -> Any:
+    return _DECODER.decode(text)
+
+
+def parse(text: str | bytes, *, field: str = "payload") -> Any:
+    """JSON typed by a person, or a PayloadError that says where it breaks."""
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        raise _too_deep(field) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise errors.PayloadError(f"{field} is not JSON: {error}", field=field) from None
+
+
+def _too_deep(field: str) -> errors.PayloadError:
+    return errors.PayloadError(f"{field} is nested deeper than {MAX_DEPTH} levels", field=field)
+
+
+def _depth(value: Any) -> int:
+    deepest = 0
+    stack = [(value, 1)]
+    while stack:
+        item, level = stack.pop()
+        children = item.values() if isinstance(item, dict) else item
+        if isinstance(item, dict | list):
+            deepest = max(deepest, level)
+            stack.extend((child, level + 1) for child in children)
+    return deepest
+
+
+def _holds_not_a_number(value: Any) -> bool:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, float):
+            if not math.isfinite(item):
+                return True
+        elif isinstance(item, dict):
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple | set | frozenset):
+            stack.extend(item)
+    return False

@@ -1,0 +1,185 @@
+"""The port itself. A store is whatever passes `windlass.testing.contract`.
+
+Four rules hold for every verb:
+
+* Every write by a worker presents its lease; no verb takes a bare id from a worker.
+* The result says per row *applied*, *lost* or *missing*; losing a race is an answer.
+* One call is one atomic step: killed half-way, it either happened or it did not.
+* The database's clock decides when leases end and jobs are due.
+
+Verbs are coroutines and may be awaited from any event loop; `Lifeline` and `Joined` are plain
+calls, because their callers are a thread and somebody else's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from windlass.model.job import Job, JobState
+from windlass.store.records import (
+    Capabilities,
+    ClaimRequest,
+    JobFilter,
+    Lease,
+    NewJob,
+    Note,
+    Outcome,
+    Paused,
+    Reaped,
+    Renewal,
+    Settled,
+    Verdict,
+    WorkerInfo,
+)
+
+
+class Lifeline(Protocol):
+    """A worker's liveness, on a connection of its own, used from one thread."""
+
+    def renew(
+        self,
+        worker: str,
+        lease: float,
+        leases: Sequence[Lease],
+        extend: Sequence[tuple[Lease, float]] = (),
+    ) -> Renewal:
+        """Extend the worker's lease to `lease` seconds from now, and answer for `leases`.
+
+        `extend` gives single leases an end of their own, that many seconds from now; it never
+        shortens one. Raises StoreBusyError while somebody else holds the database.
+        """
+
+    def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
+        """The same answer without writing anything: cheap enough for once a second."""
+
+    def close(self) -> None: ...
+
+
+class Joined(Protocol):
+    """Enqueue inside a transaction the caller owns; it exists if and only if that commits."""
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]: ...
+
+
+class Transaction(Protocol):
+    """The handler's own writes and its settlement, committed together or not at all.
+
+    Left without `complete` the writes commit and the job stays running; an exception rolls
+    everything back. `complete` raises LeaseLostError, and so rolls back, if the lease is lost.
+    """
+
+    @property
+    def connection(self) -> Any: ...
+
+    def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]: ...
+
+    def complete(self, outcome: Outcome) -> None: ...
+
+
+class Store(Protocol):
+    """One queue in one database."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    # ── life ──
+    async def open(self) -> None:
+        """Connect and bring the schema up to date; safe to call again and from many processes."""
+
+    async def close(self) -> None: ...
+
+    async def now(self) -> int:
+        """The database's clock, in microseconds."""
+
+    def subscribe(self, hint: Callable[[], None]) -> Callable[[], None]:
+        """Call `hint` (from any thread, coalesced) when there may be something new to do.
+
+        Returns the way to stop it. Hints may be lost or spurious; polling stays on.
+        """
+
+    # ── producers ──
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        """Add all of them or none, in the order given. Two with one key: the last wins."""
+
+    def joined(self, connection: Any) -> Joined: ...
+
+    # ── workers ──
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        """Take claimable jobs in (priority, run_at, id) order, at most one per serial queue."""
+
+    async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
+        """End deliveries, each if and only if its token still owns the job."""
+
+    async def note(self, lease: Lease, note: Note) -> Verdict: ...
+
+    def lifeline(self) -> Lifeline: ...
+
+    def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]: ...
+
+    async def retire(self, worker: str) -> None:
+        """Forget a worker that stops; whatever it still holds is handed back."""
+
+    # ── upkeep ──
+    async def reap(self, limit: int, max_resets: int) -> Reaped:
+        """Take back jobs of workers whose leases ran out.
+
+        The first time makes a job *suspect*, since it may only have lain in a prefetch; a suspect
+        starts as soon as it is claimed, so each further time counts as a reset, and at
+        `max_resets` the job fails. The attempt is given back.
+        """
+
+    async def promote(self, limit: int) -> int:
+        """Make due jobs ready; the number made so."""
+
+    async def next_due(self) -> float | None:
+        """Seconds until the next scheduled job is due (0 if one is), or None."""
+
+    async def prune(self, limit: int) -> int:
+        """Remove finished jobs that were kept long enough, at most `limit` in one step."""
+
+    # ── operators: locked (running) jobs are skipped; what changed is returned ──
+    async def get(self, job_id: int) -> Job | None: ...
+
+    async def get_by_key(self, key: str) -> Job | None: ...
+
+    async def find(self, wanted: JobFilter) -> list[Job]: ...
+
+    async def counts(self) -> dict[JobState, int]: ...
+
+    async def cancel(self, ids: Sequence[int]) -> list[Job]:
+        """Waiting jobs are cancelled; running ones are asked to stop, and stay running."""
+
+    async def complete(self, ids: Sequence[int]) -> list[Job]: ...
+
+    async def fail(self, ids: Sequence[int], reason: str) -> list[Job]: ...
+
+    async def reschedule(
+        self,
+        ids: Sequence[int],
+        run_at: int | None = None,
+        priority: int | None = None,
+        attempts: int | None = None,
+        max_attempts: int | None = None,
+    ) -> list[Job]:
+        """None leaves a value as it is. A failed job stays failed unless `attempts` is given."""
+
+    async def retry(self, ids: Sequence[int]) -> list[Job]:
+        """Failed, cancelled and scheduled jobs run again now, with all their attempts."""
+
+    async def remove(self, key: str) -> Job | None:
+        """Delete the job with that key; one that runs loses its key and will not run again."""
+
+    async def unlock(self, workers: Sequence[str], max_resets: int) -> list[Job]:
+        """Treat these workers as dead now."""
+
+    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None: ...
+
+    async def resume(self, *, task: str | None = None, queue: str | None = None) -> None: ...
+
+    async def paused(self) -> Paused: ...
+
+    async def workers(self) -> list[WorkerInfo]: ...
+
+    async def delete_failed(self, limit: int) -> int: ...

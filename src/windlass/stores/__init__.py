@@ -1,0 +1,1 @@
+"""The stores. Only `windlass.app` imports them; everything else knows the port alone."""

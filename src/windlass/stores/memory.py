@@ -1,0 +1,695 @@
+"""The reference store: the shortest code that passes the contract suite.
+
+It lives in one process and forgets everything with it, so it is for tests and for reading. Every
+verb takes one lock, works on plain rows and releases it, which makes each verb atomic. Its rules
+are the rules; the SQL stores only find the same rows faster.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.clock import SYSTEM, Clock, to_datetime
+from windlass.errors import ConfigError, StoreClosedError
+from windlass.model import payload as payloads
+from windlass.model.job import Job, JobState, Progress
+from windlass.model.names import DEFAULT_MAX_ATTEMPTS
+from windlass.store.port import Joined, Transaction
+from windlass.store.records import (
+    CANCELLED_KEPT,
+    MAX_LOG,
+    Cancel,
+    Capabilities,
+    ClaimRequest,
+    Complete,
+    Fail,
+    JobFilter,
+    Lease,
+    LostReason,
+    NewJob,
+    Note,
+    Outcome,
+    Paused,
+    Reaped,
+    Release,
+    Renewal,
+    Settled,
+    Verdict,
+    WorkerInfo,
+)
+
+_WAITING = (JobState.SCHEDULED, JobState.READY)
+SUPERSEDED = "replaced or removed by its key while it ran, and did not complete"
+KILLED = "its worker died {0} times while this job ran (max_resets); it will not run again"
+
+
+@dataclass(slots=True)
+class _Row:
+    id: int
+    task: str
+    payload: str
+    queue: str | None
+    run_at: int
+    max_attempts: int | None
+    key: str | None
+    priority: int
+    flags: tuple[str, ...] | None
+    keep: float | None
+    created_at: int
+    updated_at: int
+    state: JobState = JobState.READY
+    attempts: int = 0
+    deliveries: int = 0
+    resets: int = 0
+    revision: int = 0
+    suspect: bool = False
+    superseded: bool = False
+    cancel_requested: bool = False
+    token: int | None = None
+    worker: str | None = None
+    lease_until: int | None = None
+    last_error: str | None = None
+    output: str | None = None
+    progress: str | None = None
+    log: list[str] = field(default_factory=list)
+    finished_at: int | None = None
+    expires_at: int | None = None
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return (self.priority, self.run_at, self.id)
+
+    @property
+    def limit(self) -> int:
+        return DEFAULT_MAX_ATTEMPTS if self.max_attempts is None else self.max_attempts
+
+    def job(self) -> Job:
+        progress = payloads.decode(self.progress) if self.progress else None
+        return Job(
+            id=self.id,
+            task=self.task,
+            payload=payloads.decode(self.payload),
+            state=self.state,
+            priority=self.priority,
+            run_at=to_datetime(self.run_at),
+            attempts=self.attempts,
+            max_attempts=self.limit,
+            last_error=self.last_error,
+            key=self.key,
+            queue=self.queue,
+            flags=self.flags,
+            revision=self.revision,
+            created_at=to_datetime(self.created_at),
+            updated_at=to_datetime(self.updated_at),
+            locked_by=self.worker,
+            output=None if self.output is None else payloads.decode(self.output),
+            progress=Progress(*progress) if progress else None,
+            log=tuple(payloads.decode(entry) for entry in self.log),
+            resets=self.resets,
+            deliveries=self.deliveries,
+            keep=self.keep,
+            finished_at=None if self.finished_at is None else to_datetime(self.finished_at),
+        )
+
+
+class MemoryStore:
+    """All jobs in dictionaries, under one lock."""
+
+    capabilities = Capabilities(shared=False, durable=False, transactions=False)
+
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._rows: dict[int, _Row] = {}
+        self._history: dict[int, _Row] = {}
+        self._workers: dict[str, int] = {}
+        self._paused_tasks: set[str] = set()
+        self._paused_queues: set[str] = set()
+        self._ids = itertools.count(1)
+        self._tokens = itertools.count(1)
+        self._hints: list[Callable[[], None]] = []
+        self._closed = False
+
+    # ── life ──
+
+    async def open(self) -> None:
+        self._closed = False
+
+    async def close(self) -> None:
+        self._closed = True
+
+    async def now(self) -> int:
+        return self._clock.now()
+
+    def subscribe(self, hint: Callable[[], None]) -> Callable[[], None]:
+        self._hints.append(hint)
+
+        def stop() -> None:
+            if hint in self._hints:
+                self._hints.remove(hint)
+
+        return stop
+
+    def _hint(self) -> None:
+        for hint in tuple(self._hints):
+            hint()
+
+    def _start(self) -> int:
+        if self._closed:
+            raise StoreClosedError("this store was closed")
+        return self._clock.now()
+
+    # ── producers ──
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        with self._lock:
+            now = self._start()
+            rows = [self._add(new, now) for new in jobs]
+            added = [row.job() for row in rows]
+        self._hint()
+        return added
+
+    def _add(self, new: NewJob, now: int) -> _Row:
+        existing = self._keyed(new.key) if new.key is not None else None
+        if existing is not None:
+            if new.key_mode == "unsafe_dedupe":
+                existing.revision += 1
+                existing.updated_at = now
+                return existing
+            if existing.state is not JobState.RUNNING:
+                self._replace(existing, new, now)
+                return existing
+            existing.key = None
+            existing.superseded = True
+            existing.updated_at = now
+        row = _Row(
+            id=next(self._ids),
+            task=new.task,
+            payload=new.payload,
+            queue=new.queue,
+            run_at=_due(new, now),
+            max_attempts=new.max_attempts,
+            key=new.key,
+            priority=new.priority,
+            flags=new.flags,
+            keep=new.keep,
+            created_at=now,
+            updated_at=now,
+        )
+        row.state = _waiting_state(row.run_at, now)
+        self._rows[row.id] = row
+        return row
+
+    def _replace(self, row: _Row, new: NewJob, now: int) -> None:
+        failed_before = row.state is JobState.FAILED or row.attempts > 0
+        if failed_before or new.key_mode == "replace":
+            row.run_at = _due(new, now)
+        row.task, row.payload, row.queue = new.task, new.payload, new.queue
+        row.max_attempts, row.priority, row.flags = new.max_attempts, new.priority, new.flags
+        row.keep = new.keep
+        row.attempts = row.resets = 0
+        row.suspect = False
+        row.last_error = row.progress = row.finished_at = None
+        row.log = []
+        row.revision += 1
+        row.updated_at = now
+        row.state = _waiting_state(row.run_at, now)
+
+    def _keyed(self, key: str) -> _Row | None:
+        for row in self._rows.values():
+            if row.key == key and row.state is not JobState.CANCELLED:
+                return row
+        return None
+
+    def joined(self, connection: Any) -> Joined:
+        raise ConfigError(
+            "memory:// has no transactions to join; use a sqlite:/// or postgresql:// URL"
+        )
+
+    # ── workers ──
+
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        with self._lock:
+            now = self._start()
+            self._beat(request.worker, request.lease, now)
+            busy = {r.queue for r in self._rows.values() if r.state is JobState.RUNNING}
+            suspects = request.suspects
+            leases: list[Lease] = []
+            for row in sorted(self._claimable(request), key=lambda row: row.order):
+                if len(leases) == request.limit:
+                    break
+                if row.queue is not None and row.queue in busy:
+                    continue
+                if row.suspect:
+                    if suspects == 0:
+                        continue
+                    suspects -= 1
+                busy.add(row.queue)
+                leases.append(self._deliver(row, request, now))
+            return leases
+
+    def _claimable(self, request: ClaimRequest) -> Iterable[_Row]:
+        tasks = set(request.tasks) - self._paused_tasks
+        for row in self._rows.values():
+            if (
+                row.state is JobState.READY
+                and row.task in tasks
+                and row.queue not in self._paused_queues
+                and not set(row.flags or ()) & set(request.forbidden_flags)
+            ):
+                yield row
+
+    def _deliver(self, row: _Row, request: ClaimRequest, now: int) -> Lease:
+        row.state = JobState.RUNNING
+        row.token = next(self._tokens)
+        row.worker = request.worker
+        row.attempts += 1
+        row.deliveries += 1
+        longer = request.longer_leases.get(row.task)
+        row.lease_until = None if longer is None else now + _micros(longer)
+        return Lease(
+            job_id=row.id,
+            token=row.token,
+            worker=request.worker,
+            task=row.task,
+            payload=row.payload,
+            attempts=row.attempts,
+            deliveries=row.deliveries,
+            max_attempts=row.max_attempts,
+            priority=row.priority,
+            run_at=row.run_at,
+            key=row.key,
+            queue=row.queue,
+            flags=row.flags,
+            revision=row.revision,
+            resets=row.resets,
+            suspect=row.suspect,
+            keep=row.keep,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+            last_error=row.last_error,
+        )
+
+    async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
+        with self._lock:
+            now = self._start()
+            answers = [self._settle(lease, outcome, now) for lease, outcome in settlements]
+        self._hint()
+        return answers
+
+    def _settle(self, lease: Lease, outcome: Outcome, now: int) -> Settled:
+        row = self._owned(lease)
+        if row is None:
+            return Settled(self._refusal(lease))
+        self._end(row, outcome, now)
+        return Settled(Verdict.APPLIED, row.state)
+
+    def _owned(self, lease: Lease) -> _Row | None:
+        row = self._rows.get(lease.job_id)
+        if row is None or row.state is not JobState.RUNNING or row.token != lease.token:
+            return None
+        return row
+
+    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+        _unlock(row, now)
+        match outcome:
+            case Complete():
+                row.output = outcome.output
+                self._finish(row, outcome.keep, now)
+            case Cancel():
+                _close(row, JobState.CANCELLED, now)
+            case Fail():
+                row.last_error = outcome.error
+                row.suspect = False
+                if outcome.payload is not None:
+                    row.payload = outcome.payload
+                most = outcome.max_attempts if row.max_attempts is None else row.max_attempts
+                if outcome.final or row.superseded or row.attempts >= most:
+                    _close(row, JobState.FAILED, now)
+                elif row.cancel_requested:
+                    _close(row, JobState.CANCELLED, now)
+                else:
+                    row.run_at = now + _micros(outcome.delay)
+                    row.state = _waiting_state(row.run_at, now)
+            case Release():
+                self._hand_back(row, now)
+
+    def _hand_back(self, row: _Row, now: int) -> None:
+        row.attempts -= 1
+        if row.superseded:
+            row.last_error = SUPERSEDED
+            _close(row, JobState.FAILED, now)
+        elif row.cancel_requested:
+            _close(row, JobState.CANCELLED, now)
+        else:
+            row.state = JobState.READY
+
+    def _finish(self, row: _Row, default_keep: float | None, now: int) -> None:
+        del self._rows[row.id]
+        _close(row, JobState.COMPLETED, now)
+        keep = default_keep if row.keep is None else row.keep
+        if keep:
+            row.keep = keep
+            row.expires_at = now + _micros(keep)
+            self._history[row.id] = row
+
+    async def note(self, lease: Lease, note: Note) -> Verdict:
+        with self._lock:
+            now = self._start()
+            row = self._owned(lease)
+            if row is None:
+                return self._refusal(lease)
+            if note.progress is not None:
+                row.progress = note.progress
+            if note.entry is not None:
+                row.log = [*row.log, note.entry][-MAX_LOG:]
+            row.updated_at = now
+            return Verdict.APPLIED
+
+    def _refusal(self, lease: Lease) -> Verdict:
+        known = lease.job_id in self._rows or lease.job_id in self._history
+        return Verdict.LOST if known else Verdict.MISSING
+
+    # ── leases ──
+
+    def lifeline(self) -> MemoryStore:
+        return self
+
+    def renew(
+        self,
+        worker: str,
+        lease: float,
+        leases: Sequence[Lease],
+        extend: Sequence[tuple[Lease, float]] = (),
+    ) -> Renewal:
+        with self._lock:
+            now = self._start()
+            self._beat(worker, lease, now)
+            for held, seconds in extend:
+                row = self._owned(held)
+                if row is not None:
+                    row.lease_until = max(row.lease_until or 0, now + _micros(seconds))
+            return self.check(worker, leases)
+
+    def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
+        with self._lock:
+            lost = {
+                lease.job_id: self._why_lost(lease) for lease in leases if not self._owned(lease)
+            }
+            cancel = frozenset(
+                lease.job_id
+                for lease in leases
+                if (row := self._owned(lease)) is not None and row.cancel_requested
+            )
+            return Renewal(lost=lost, cancel=cancel)
+
+    def _why_lost(self, lease: Lease) -> LostReason:
+        if lease.job_id in self._history:
+            return LostReason.ALREADY_COMPLETED
+        row = self._rows.get(lease.job_id)
+        if row is None:
+            return LostReason.NOT_FOUND
+        if row.state.is_final:
+            return LostReason.ALREADY_COMPLETED
+        return LostReason.TAKEN_BY_ANOTHER_WORKER
+
+    def _beat(self, worker: str, lease: float, now: int) -> None:
+        self._workers[worker] = now + _micros(lease)
+
+    async def retire(self, worker: str) -> None:
+        with self._lock:
+            now = self._start()
+            for row in [row for row in self._rows.values() if row.worker == worker]:
+                self._end(row, Release(), now)
+            self._workers.pop(worker, None)
+        self._hint()
+
+    def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
+        raise ConfigError("memory:// has no transactions; use a sqlite:/// or postgresql:// URL")
+
+    # ── upkeep ──
+
+    async def reap(self, limit: int, max_resets: int) -> Reaped:
+        with self._lock:
+            now = self._start()
+            expired = [
+                row
+                for row in self._rows.values()
+                if row.state is JobState.RUNNING
+                and self._workers.get(row.worker or "", 0) <= now
+                and (row.lease_until or 0) <= now
+            ]
+            reaped = self._take_back(expired[:limit], max_resets, now)
+            held = {row.worker for row in self._rows.values() if row.worker is not None}
+            for worker, expires_at in list(self._workers.items()):
+                if expires_at <= now and worker not in held:
+                    del self._workers[worker]
+        if reaped.total:
+            self._hint()
+        return reaped
+
+    def _take_back(self, rows: Sequence[_Row], max_resets: int, now: int) -> Reaped:
+        requeued: list[int] = []
+        ended: list[int] = []
+        for row in rows:
+            row.resets += row.suspect
+            killer = row.suspect and row.resets >= max_resets
+            _unlock(row, now)
+            self._hand_back(row, now)
+            row.suspect = True
+            if killer and row.state is JobState.READY:
+                row.last_error = KILLED.format(row.resets)
+                _close(row, JobState.FAILED, now)
+            (requeued if row.state is JobState.READY else ended).append(row.id)
+        return Reaped(requeued=tuple(requeued), ended=tuple(ended))
+
+    async def promote(self, limit: int) -> int:
+        with self._lock:
+            now = self._start()
+            due = [row for row in self._scheduled() if row.run_at <= now][:limit]
+            for row in due:
+                row.state = JobState.READY
+        if due:
+            self._hint()
+        return len(due)
+
+    async def next_due(self) -> float | None:
+        with self._lock:
+            now = self._start()
+            scheduled = self._scheduled()
+            return max(0.0, (scheduled[0].run_at - now) / 1e6) if scheduled else None
+
+    def _scheduled(self) -> list[_Row]:
+        rows = [row for row in self._rows.values() if row.state is JobState.SCHEDULED]
+        return sorted(rows, key=lambda row: (row.run_at, row.id))
+
+    async def prune(self, limit: int) -> int:
+        with self._lock:
+            now = self._start()
+            old = [r.id for r in self._history.values() if (r.expires_at or 0) <= now]
+            stale = now - _micros(CANCELLED_KEPT)
+            gone = [
+                row.id
+                for row in self._rows.values()
+                if row.state is JobState.CANCELLED and (row.finished_at or 0) <= stale
+            ]
+            for job_id in [*old, *gone][:limit]:
+                self._history.pop(job_id, None) or self._rows.pop(job_id)
+            return min(limit, len(old) + len(gone))
+
+    # ── operators ──
+
+    async def get(self, job_id: int) -> Job | None:
+        with self._lock:
+            row = self._rows.get(job_id) or self._history.get(job_id)
+            return row.job() if row else None
+
+    async def get_by_key(self, key: str) -> Job | None:
+        with self._lock:
+            row = self._keyed(key)
+            return row.job() if row else None
+
+    async def find(self, wanted: JobFilter) -> list[Job]:
+        with self._lock:
+            rows = sorted([*self._rows.values(), *self._history.values()], key=lambda row: row.id)
+            chosen = [
+                row
+                for row in rows
+                if row.id > wanted.after
+                and (wanted.states is None or row.state in wanted.states)
+                and (wanted.task is None or row.task == wanted.task)
+                and (wanted.queue is None or row.queue == wanted.queue)
+                and (wanted.key is None or row.key == wanted.key)
+                and (wanted.ids is None or row.id in wanted.ids)
+            ]
+            return [row.job() for row in chosen[: wanted.limit]]
+
+    async def counts(self) -> dict[JobState, int]:
+        with self._lock:
+            states = [row.state for row in [*self._rows.values(), *self._history.values()]]
+            return {state: states.count(state) for state in JobState}
+
+    async def cancel(self, ids: Sequence[int]) -> list[Job]:
+        def change(row: _Row, now: int) -> None:
+            if row.state is JobState.RUNNING:
+                row.cancel_requested = True
+                row.updated_at = now
+            else:
+                _close(row, JobState.CANCELLED, now)
+
+        return self._change(ids, (*_WAITING, JobState.RUNNING), change)
+
+    async def complete(self, ids: Sequence[int]) -> list[Job]:
+        return self._change(
+            ids, (*_WAITING, JobState.FAILED), lambda row, now: self._finish(row, None, now)
+        )
+
+    async def fail(self, ids: Sequence[int], reason: str) -> list[Job]:
+        def change(row: _Row, now: int) -> None:
+            row.attempts = row.limit
+            row.last_error = reason
+            _close(row, JobState.FAILED, now)
+
+        return self._change(ids, (*_WAITING, JobState.FAILED), change)
+
+    async def reschedule(
+        self,
+        ids: Sequence[int],
+        run_at: int | None = None,
+        priority: int | None = None,
+        attempts: int | None = None,
+        max_attempts: int | None = None,
+    ) -> list[Job]:
+        def change(row: _Row, now: int) -> None:
+            row.run_at = row.run_at if run_at is None else run_at
+            row.priority = row.priority if priority is None else priority
+            row.attempts = row.attempts if attempts is None else attempts
+            row.max_attempts = row.max_attempts if max_attempts is None else max_attempts
+            row.updated_at = now
+            if row.state is JobState.FAILED and attempts is None:
+                return
+            if row.attempts >= row.limit:
+                _close(row, JobState.FAILED, now)
+            else:
+                row.finished_at = None
+                row.state = _waiting_state(row.run_at, now)
+
+        return self._change(ids, (*_WAITING, JobState.FAILED), change)
+
+    async def retry(self, ids: Sequence[int]) -> list[Job]:
+        def change(row: _Row, now: int) -> None:
+            row.attempts = row.resets = 0
+            row.suspect = row.cancel_requested = row.superseded = False
+            row.finished_at = None
+            row.run_at = row.updated_at = now
+            row.state = JobState.READY
+
+        def key_is_free(row: _Row) -> bool:
+            taken = row.state is JobState.CANCELLED and row.key is not None
+            return not taken or self._keyed(row.key or "") is None
+
+        states = (JobState.SCHEDULED, JobState.FAILED, JobState.CANCELLED)
+        return self._change(ids, states, change, key_is_free)
+
+    async def remove(self, key: str) -> Job | None:
+        with self._lock:
+            now = self._start()
+            row = self._keyed(key)
+            if row is None:
+                return None
+            if row.state is JobState.RUNNING:
+                row.key = None
+                row.superseded = True
+                row.updated_at = now
+                return row.job()
+            del self._rows[row.id]
+        self._hint()
+        return row.job()
+
+    async def unlock(self, workers: Sequence[str], max_resets: int) -> list[Job]:
+        with self._lock:
+            now = self._start()
+            rows = [row for row in self._rows.values() if row.worker in workers]
+            self._take_back(rows, max_resets, now)
+            for worker in workers:
+                self._workers.pop(worker, None)
+            jobs = [row.job() for row in rows]
+        self._hint()
+        return jobs
+
+    def _change(
+        self,
+        ids: Sequence[int],
+        states: Sequence[JobState],
+        change: Callable[[_Row, int], None],
+        allowed: Callable[[_Row], bool] = lambda row: True,
+    ) -> list[Job]:
+        with self._lock:
+            now = self._start()
+            changed = []
+            for job_id in dict.fromkeys(ids):
+                row = self._rows.get(job_id)
+                if row is not None and row.state in states and allowed(row):
+                    change(row, now)
+                    changed.append(row.job())
+        self._hint()
+        return changed
+
+    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
+        with self._lock:
+            self._paused_tasks.update([task] if task is not None else [])
+            self._paused_queues.update([queue] if queue is not None else [])
+
+    async def resume(self, *, task: str | None = None, queue: str | None = None) -> None:
+        with self._lock:
+            self._paused_tasks.discard(task or "")
+            self._paused_queues.discard(queue or "")
+        self._hint()
+
+    async def paused(self) -> Paused:
+        with self._lock:
+            return Paused(
+                tasks=tuple(sorted(self._paused_tasks)), queues=tuple(sorted(self._paused_queues))
+            )
+
+    async def workers(self) -> list[WorkerInfo]:
+        with self._lock:
+            held = [row.worker for row in self._rows.values()]
+            return [
+                WorkerInfo(id=worker, expires_at=expires_at, running=held.count(worker))
+                for worker, expires_at in sorted(self._workers.items())
+            ]
+
+    async def delete_failed(self, limit: int) -> int:
+        with self._lock:
+            failed = [r.id for r in self._rows.values() if r.state is JobState.FAILED][:limit]
+            for job_id in failed:
+                del self._rows[job_id]
+            return len(failed)
+
+
+def _micros(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
+def _due(new: NewJob, now: int) -> int:
+    return now + new.delay if new.run_at is None else new.run_at
+
+
+def _waiting_state(run_at: int, now: int) -> JobState:
+    return JobState.READY if run_at <= now else JobState.SCHEDULED
+
+
+def _unlock(row: _Row, now: int) -> None:
+    row.token = row.worker = row.lease_until = None
+    row.updated_at = now
+
+
+def _close(row: _Row, state: JobState, now: int) -> None:
+    row.state = state
+    row.finished_at = row.updated_at = now
