@@ -1,1 +1,71 @@
-"""Windlass."""
+"""Windlass: background jobs for Python.
+
+from windlass import App
+
+app = App()
+
+@app.task
+async def welcome(user_id: int) -> None: ...
+
+welcome.enqueue(user_id=7)      # then: windlass run module:app
+"""
+
+from windlass.app import App, Runner, quick_add_job
+from windlass.client import Client, SyncClient
+from windlass.errors import (
+    ConfigError,
+    JobNotFoundError,
+    JobNotKeptError,
+    LeaseLostError,
+    Poison,
+    RetryAfter,
+    RetryAt,
+    StoreError,
+    ValidationError,
+    WaitTimeoutError,
+    WindlassError,
+)
+from windlass.model.job import Job, JobSpec, JobState, Progress
+from windlass.model.outcome import Abandon, Completed, Failed, Nack
+from windlass.model.retry import Retry
+from windlass.observe.events import Events
+from windlass.tasks.abort import Abort, AbortReason
+from windlass.tasks.context import Context, SyncContext
+from windlass.tasks.task import Task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Abandon",
+    "Abort",
+    "AbortReason",
+    "App",
+    "Client",
+    "Completed",
+    "ConfigError",
+    "Context",
+    "Events",
+    "Failed",
+    "Job",
+    "JobNotFoundError",
+    "JobNotKeptError",
+    "JobSpec",
+    "JobState",
+    "LeaseLostError",
+    "Nack",
+    "Poison",
+    "Progress",
+    "Retry",
+    "RetryAfter",
+    "RetryAt",
+    "Runner",
+    "StoreError",
+    "SyncClient",
+    "SyncContext",
+    "Task",
+    "ValidationError",
+    "WaitTimeoutError",
+    "WindlassError",
+    "__version__",
+    "quick_add_job",
+]

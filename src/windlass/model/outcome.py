@@ -48,10 +48,10 @@ def describe(error: BaseException) -> str:
 
     The first line is always `Type: message`, so lists can show it alone.
     """
-    try:
-        message = str(error)
-    except Exception:
-        message = "<its message cannot be shown>"
+    text = getattr(error, "__windlass_text__", None)
+    if isinstance(text, str):  # described already, in the process where it was raised
+        return clip(text)
+    message = message_of(error)
     head = f"{type(error).__name__}: {message}" if message else type(error).__name__
     if error.__traceback__ is None and error.__cause__ is None:
         return clip(head)
@@ -60,6 +60,14 @@ def describe(error: BaseException) -> str:
     except Exception:
         return clip(head)
     return clip(f"{head}\n\n{trace.rstrip()}")
+
+
+def message_of(error: BaseException) -> str:
+    """The exception's own text, even where asking for it raises."""
+    try:
+        return str(error)
+    except Exception:  # somebody else's __str__
+        return "<its message cannot be shown>"
 
 
 def clip(text: str, most: int = MAX_ERROR) -> str:

@@ -60,9 +60,10 @@ def encode_value(value: object, *, limit: int = MAX_PAYLOAD, field: str = "paylo
             " (store large data elsewhere and send its address)",
             field=field,
         )
-    if b"\\u0000" in raw:
+    if b"\\u0000" in raw and _holds_nul(_DECODER.decode(raw)):
         raise errors.PayloadError(f"{field} contains a NUL character", field=field)
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth(_DECODER.decode(raw)) > MAX_DEPTH:
+    may_be_deep = len(raw) > 2 * MAX_DEPTH and raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
+    if may_be_deep and _depth(_DECODER.decode(raw)) > MAX_DEPTH:
         raise _too_deep(field)
     if b"null" in raw and _holds_not_a_number(msgspec.to_builtins(value, enc_hook=_encode_foreign)):
         raise errors.PayloadError(
@@ -99,6 +100,20 @@ def _depth(value: Any) -> int:
             deepest = max(deepest, level)
             stack.extend((child, level + 1) for child in children)
     return deepest
+
+
+def _holds_nul(value: Any) -> bool:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            if "\x00" in item:
+                return True
+        elif isinstance(item, dict):
+            stack.extend([*item.keys(), *item.values()])
+        elif isinstance(item, list):
+            stack.extend(item)
+    return False
 
 
 def _holds_not_a_number(value: Any) -> bool:

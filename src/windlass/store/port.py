@@ -116,6 +116,12 @@ class Store(Protocol):
 
     def lifeline(self) -> Lifeline: ...
 
+    def connection(self) -> AbstractContextManager[Any]:
+        """A plain connection to the same database, for a handler's own statements.
+
+        It commits when the block ends and rolls back if it raises.
+        """
+
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]: ...
 
     async def retire(self, worker: str) -> None:

@@ -19,7 +19,7 @@ from windlass.errors import ConfigError, StoreClosedError
 from windlass.model import payload as payloads
 from windlass.model.job import Job, JobState, Progress
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS
-from windlass.store.port import Joined, Transaction
+from windlass.store.port import Joined, Lifeline, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
     MAX_LOG,
@@ -169,6 +169,8 @@ class MemoryStore:
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         with self._lock:
             now = self._start()
+            for new in jobs:
+                payloads.decode(new.payload)  # what cannot be read back is refused before any row
             rows = [self._add(new, now) for new in jobs]
             added = [row.job() for row in rows]
         self._hint()
@@ -377,8 +379,8 @@ class MemoryStore:
 
     # ── leases ──
 
-    def lifeline(self) -> MemoryStore:
-        return self
+    def lifeline(self) -> Lifeline:
+        return _Lifeline(self)
 
     def renew(
         self,
@@ -428,6 +430,9 @@ class MemoryStore:
                 self._end(row, Release(), now)
             self._workers.pop(worker, None)
         self._hint()
+
+    def connection(self) -> AbstractContextManager[Any]:
+        raise ConfigError("memory:// has no SQL; use a sqlite:/// or postgresql:// URL")
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
         raise ConfigError("memory:// has no transactions; use a sqlite:/// or postgresql:// URL")
@@ -584,7 +589,7 @@ class MemoryStore:
     async def retry(self, ids: Sequence[int]) -> list[Job]:
         def change(row: _Row, now: int) -> None:
             row.attempts = row.resets = 0
-            row.suspect = row.cancel_requested = row.superseded = False
+            row.suspect = False
             row.finished_at = None
             row.run_at = row.updated_at = now
             row.state = JobState.READY
@@ -673,6 +678,17 @@ class MemoryStore:
             return len(failed)
 
 
+class _Lifeline:
+    """The store's own renewals; there is no connection to close."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.renew = store.renew
+        self.check = store.check
+
+    def close(self) -> None:
+        pass
+
+
 def _micros(seconds: float) -> int:
     return round(seconds * 1e6)
 
@@ -692,4 +708,5 @@ def _unlock(row: _Row, now: int) -> None:
 
 def _close(row: _Row, state: JobState, now: int) -> None:
     row.state = state
+    row.superseded = row.cancel_requested = False
     row.finished_at = row.updated_at = now

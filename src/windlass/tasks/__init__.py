@@ -1,0 +1,1 @@
+"""Tasks: named functions that run jobs, how they are declared, found, checked and called."""

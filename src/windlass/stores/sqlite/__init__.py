@@ -1,0 +1,28 @@
+"""The embedded store: one SQLite file, shared by every process of one machine.
+
+The model
+    Writers of a SQLite file are serial. Each store has one writer thread with one connection; the
+    calls that wait for it are run as one transaction (group commit) and answered after it has
+    committed. Reads go through the same thread and never wait for somebody else's write lock.
+
+Few steps
+    Each step of a statement gives up and retakes the interpreter's lock, which beside a busy event
+    loop may take milliseconds. So a batch is one statement with one JSON text in and one out.
+
+Serial queues
+    A partial unique index allows one job of a queue to be claimable or running. The others are
+    *waiting*, and every transaction that touches a queue ends by making its best job claimable.
+
+Leases
+    A worker's liveness is one row. While somebody else's transaction holds the write lock nobody
+    can renew, so whoever waited for that lock first extends every lease by the time it waited.
+    The reaper likewise moves all leases with a wall clock that jumped.
+
+Failure
+    A call either committed or raised a StoreError and had no effect. `synchronous="full"` makes a
+    commit survive power loss; "normal" may lose the last commits to it, never to kill -9.
+"""
+
+from windlass.stores.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore"]

@@ -1,0 +1,546 @@
+"""The composition root: URL → store, functions → tasks, settings → workers.
+
+This is the only module that imports `windlass.stores`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from windlass import config
+from windlass.client import Client, Portal, Preparer, SyncClient
+from windlass.clock import SYSTEM, Clock
+from windlass.engine.claimer import ForbiddenFlags
+from windlass.engine.signals import Signals
+from windlass.engine.task_handler import Defaults, Middleware, TaskHandler
+from windlass.engine.worker import Worker, WorkerOptions, make_worker_id
+from windlass.errors import ConfigError, TaskError
+from windlass.model.job import Job, JobSpec
+from windlass.model.retry import DEFAULT_RETRY, Retry
+from windlass.observe.events import Events
+from windlass.observe.logs import scoped
+from windlass.store.port import Store
+from windlass.stores.memory import MemoryStore
+from windlass.stores.sqlite import SqliteStore
+from windlass.stores.sqlite.schema import migrations
+from windlass.tasks.context import Context
+from windlass.tasks.folder import load_folder
+from windlass.tasks.options import Executor, make_options
+from windlass.tasks.registry import Registry
+from windlass.tasks.task import Task, make_task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Lifespan = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+def make_store(settings: config.Settings, clock: Clock = SYSTEM) -> Store:
+    """The store a URL names."""
+    url = settings.url
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        raise ConfigError(f"{url!r} is not a URL; use sqlite:///jobs.db or memory://")
+    match scheme:
+        case "memory":
+            return MemoryStore(clock)
+        case "sqlite":
+            return SqliteStore(
+                _sqlite_path(url, rest), clock=clock, synchronous=settings.synchronous
+            )
+        case _:
+            raise ConfigError(
+                f"this version has no store for {scheme}:// URLs; set WINDLASS_URL or -c to"
+                " sqlite:///jobs.db"
+            )
+
+
+def schema_sql(settings: config.Settings) -> str:
+    """The statements that make the schema of the database a URL names, without connecting."""
+    if not isinstance(make_store(settings), SqliteStore):
+        raise ConfigError(f"{settings.url} has no schema to print")
+    return "\n\n".join(text for step in migrations() for text in step.statements)
+
+
+def _sqlite_path(url: str, rest: str) -> Path:
+    parts = urlsplit(url)
+    if parts.netloc:
+        raise ConfigError(
+            f"{url!r} has {parts.netloc!r} where a host would be; write sqlite:///{rest}"
+            f" for a relative path or sqlite:////{rest} for an absolute one"
+        )
+    path = unquote(parts.path)[1:]
+    if not path:
+        raise ConfigError(f"{url!r} names no file; write sqlite:///jobs.db")
+    return Path(path)
+
+
+class _Around:
+    """What the jobs of one worker share (`tasks.context.Surroundings`)."""
+
+    def __init__(
+        self, store: Store, client: Client, state: Any, worker_id: str, logger: logging.Logger
+    ) -> None:
+        self.store = store
+        self.producer = client
+        self.state = state
+        self.loop = asyncio.get_running_loop()
+        self.worker_id = worker_id
+        self.logger = logger
+
+
+class App:
+    """Your tasks, and where their jobs are.
+
+    `url` and every other setting may also come from the environment (`WINDLASS_URL`, …) or from
+    `windlass.toml`; the settings and their defaults are in `windlass.config.Settings`. Nothing is
+    opened before it is needed.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        tasks: Mapping[str, Callable[..., Any]] | None = None,
+        task_directory: str | os.PathLike[str] | None = None,
+        middleware: Sequence[Middleware] = (),
+        lifespan: Lifespan | None = None,
+        logger: logging.Logger | None = None,
+        events: Events | None = None,
+        retry: Retry | None = None,
+        clock: Clock = SYSTEM,
+        **settings: Any,
+    ) -> None:
+        if tasks is not None and task_directory is not None:
+            raise ConfigError("give tasks or task_directory, not both")
+        for name in ("keep", "timeout", "lease", "grace", "poll_interval", "reap_interval"):
+            if isinstance(settings.get(name), timedelta):
+                settings[name] = settings[name].total_seconds()
+        self.settings = config.load({"url": url, **settings})
+        self.registry = Registry()
+        self.middleware = list(middleware)
+        self.events = events or Events()
+        self.logger = logger or logging.getLogger("windlass")
+        self._retry = retry or DEFAULT_RETRY
+        self._lifespan = lifespan
+        self._clock = clock
+        self.store: Store = make_store(self.settings, clock)
+        self._portal = Portal()
+        self._is_open = False
+        self._pid = os.getpid()
+        self.client = Client(
+            self._opened,
+            Preparer(self.registry, self.settings.max_payload),
+            keep=self._keep_of,
+            max_resets=self.settings.max_resets,
+        )
+        """Adds and manages jobs, async."""
+        self.sync = SyncClient(self.client, self._portal)
+        """The same verbs, blocking."""
+        self._enqueuer = _AppEnqueuer(self.client, self.sync)
+        for name, function in (tasks or {}).items():
+            self._register(name, function)
+        if task_directory is not None:
+            for task in load_folder(task_directory, self._enqueuer):
+                self.registry.add(task)
+
+    def __repr__(self) -> str:
+        return f"<windlass.App {self.settings.url} with {len(self.registry)} tasks>"
+
+    # ── tasks ──
+
+    @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        retry: Retry | None = None,
+        timeout: float | timedelta | None = None,
+        lease: float | timedelta | None = None,
+        keep: float | timedelta | None = None,
+        flags: Sequence[str] | None = None,
+        executor: Executor | None = None,
+    ) -> _Decorator: ...
+
+    def task(
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        retry: Retry | None = None,
+        timeout: float | timedelta | None = None,
+        lease: float | timedelta | None = None,
+        keep: float | timedelta | None = None,
+        flags: Sequence[str] | None = None,
+        executor: Executor | None = None,
+    ) -> Any:
+        """Make a function a task; use it bare or with options.
+
+        Arguments are the payload's keys, checked when a job is enqueued and when it runs. A
+        parameter annotated `Context` is filled in.
+        """
+        chosen = make_options(
+            queue=queue,
+            priority=priority,
+            flags=flags,
+            max_attempts=max_attempts,
+            keep=keep,
+            retry=retry,
+            timeout=timeout,
+            lease=lease,
+            executor=executor,
+        )
+
+        def decorate(function: Callable[..., Any]) -> Task[Any, Any]:
+            if not callable(function):
+                raise TaskError(f"@app.task goes on a function, not on {type(function).__name__}")
+            chosen_name = getattr(function, "__name__", None) if name is None else name
+            if chosen_name is None:
+                raise TaskError(f"{type(function).__name__} has no name of its own; give name=")
+            task: Task[Any, Any] = make_task(
+                chosen_name, function, chosen, self._enqueuer, typed=True
+            )
+            self.registry.add(task)
+            return task
+
+        return decorate if function is None else decorate(function)
+
+    def _register(self, name: str, function: Callable[..., Any]) -> None:
+        """A function given by name is called as `function(payload, helpers)`."""
+        if isinstance(function, Task):
+            task: Task[Any, Any] = Task(
+                name, function.function, function.options, self._enqueuer, function.style
+            )
+        else:
+            task = make_task(name, function, make_options(), self._enqueuer, typed=False)
+        self.registry.add(task)
+
+    def _keep_of(self, task: str) -> float | None:
+        found = self.registry.find(task)
+        keep = None if found is None else found.options.keep
+        return self.settings.keep if keep is None else keep
+
+    # ── life ──
+
+    def configure(self, **settings: Any) -> None:
+        """Change settings before anything is opened, as `windlass run -c URL` does; None is unset.
+
+        Raises ConfigError once the database is open.
+        """
+        if self._is_open:
+            raise ConfigError("the app has opened its database already; configure it earlier")
+        merged = {name: getattr(self.settings, name) for name in config.NAMES}
+        given = {name: value for name, value in settings.items() if value is not None}
+        self.settings = config.load({**merged, **given}, environ={}, folder=Path(os.devnull))
+        self.store = make_store(self.settings, self._clock)
+
+    async def _opened(self) -> Store:
+        if not self._is_open:
+            await self.store.open()
+            self._is_open = True
+            self._pid = os.getpid()
+        elif self._pid != os.getpid():
+            raise ConfigError(
+                "this app was used before the process forked, and its threads stayed behind; use"
+                " it in the child only, or start processes by spawn"
+            )
+        return self.store
+
+    async def migrate(self) -> None:
+        """Create the schema or bring it up to date; also done by itself when first needed."""
+        await self._opened()
+
+    async def close(self) -> None:
+        """Close the database and end the threads behind `app.sync`. The app can be used again."""
+        if self._is_open:
+            self._is_open = False
+            await self.store.close()
+        self._portal.close()
+
+    async def __aenter__(self) -> App:
+        await self._opened()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @contextmanager
+    def override(self, url: str = "memory://", *, clock: Clock | None = None) -> Iterator[App]:
+        """Put this app on another database for a while, an empty one in memory by default.
+
+        `with app.override():` is for tests. Everything reached through the app (tasks, client,
+        workers) uses the other store inside the block; afterwards its own is back, untouched.
+        """
+        before = self.settings, self.store, self._is_open, self._clock
+        self.settings = msgspec.structs.replace(self.settings, url=url)
+        self._clock = self._clock if clock is None else clock
+        self.store = make_store(self.settings, self._clock)
+        self._is_open = False
+        try:
+            yield self
+        finally:
+            if self._is_open:
+                self._portal.call(self.store.close())
+                self._portal.close()
+            self.settings, self.store, self._is_open, self._clock = before
+
+    # ── working ──
+
+    async def run(
+        self,
+        *,
+        concurrency: int | None = None,
+        poll_interval: float | None = None,
+        handle_signals: bool = True,
+        forbidden_flags: ForbiddenFlags = None,
+        only: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        max_jobs: int | None = None,
+        once: bool = False,
+        **settings: Any,
+    ) -> Runner:
+        """Start working on jobs; returns as soon as the worker runs. See `Runner`.
+
+        `only` and `exclude` name tasks. `once` stops when nothing is left to run, `max_jobs` after
+        that many. Other keywords are settings for this worker alone (`lease=`, `grace=`, …).
+        """
+        chosen = {"concurrency": concurrency, "poll_interval": poll_interval, **settings}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        if "url" in given:
+            raise ConfigError("the url belongs to App(url=…), not to run()")
+        merged = {name: getattr(self.settings, name) for name in config.NAMES}
+        for_worker = config.load({**merged, **given}, environ={}, folder=Path(os.devnull))
+        names = self._chosen_tasks(only, exclude)
+        store = await self._opened()
+        runner = Runner(self, store, for_worker, names, forbidden_flags, max_jobs, once)
+        await runner.start(handle_signals)
+        return runner
+
+    def _chosen_tasks(self, only: Sequence[str], exclude: Sequence[str]) -> list[str]:
+        for name in (*only, *exclude):
+            self.registry.get(name)
+        names = [n for n in self.registry.names if (not only or n in only) and n not in exclude]
+        if not names:
+            raise TaskError(
+                "there is no task to run; declare one with @app.task, App(tasks=…) or a"
+                " tasks/ folder"
+            )
+        return names
+
+    async def run_once(self, **options: Any) -> int:
+        """Run what is ready, and what it makes ready, then return how many jobs were settled."""
+        runner = await self.run(once=True, **{"handle_signals": False, **options})
+        await runner.wait()
+        return runner.worker.completed
+
+
+class _Decorator:
+    """What `@app.task(…)` returns, for type checkers."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    def __call__(self, function: Any, /) -> Any: ...
+
+
+class _AppEnqueuer:
+    """How a task handle reaches its app's queue; typed payloads are checked."""
+
+    def __init__(self, client: Client, sync: SyncClient) -> None:
+        self._client = client
+        self._sync = sync
+
+    async def aenqueue(self, spec: JobSpec, payloads: Iterable[Any], connection: Any) -> list[Job]:
+        client = self._client if connection is None else self._client.using(connection)
+        return await client.add_typed(spec, payloads)
+
+    def enqueue(self, spec: JobSpec, payloads: Iterable[Any], connection: Any) -> list[Job]:
+        sync = self._sync if connection is None else self._sync.using(connection)
+        return sync.add_typed(spec, payloads)
+
+
+class Runner:
+    """A worker at work. `stop` drains it; `wait` returns when it has ended."""
+
+    def __init__(
+        self,
+        app: App,
+        store: Store,
+        settings: config.Settings,
+        names: Sequence[str],
+        forbidden_flags: ForbiddenFlags,
+        max_jobs: int | None,
+        once: bool,
+    ) -> None:
+        self.events = app.events
+        self.settings = settings
+        self._app = app
+        self._store = store
+        self._options = WorkerOptions(
+            name=settings.worker_name,
+            slots=settings.concurrency,
+            lease=settings.lease,
+            poll_interval=settings.poll_interval,
+            reap_interval=settings.reap_interval,
+            grace=settings.grace,
+            max_resets=settings.max_resets,
+            prefetch=settings.prefetch,
+            forbidden_flags=forbidden_flags,
+            max_jobs=max_jobs,
+            once=once,
+        )
+        self._handler = TaskHandler(
+            app.registry,
+            names,
+            Defaults(
+                retry=app._retry,
+                max_attempts=settings.max_attempts,
+                keep=settings.keep,
+                timeout=settings.timeout,
+            ),
+            middleware=app.middleware,
+            slots=settings.concurrency,
+        )
+        self._worker_id = make_worker_id(settings.worker_name)
+        self._logger = scoped(app.logger, "core", worker_id=self._worker_id)
+        self._stack = AsyncExitStack()
+        self._signals = Signals(self._on_signal, self.hurry)
+        self._supervisor: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self.worker: Worker
+        self.threads_left = False
+        """Whether a plain function was still running in its thread when the worker ended."""
+
+    async def start(self, handle_signals: bool) -> None:
+        self.events.emit("pool:create", pool=self)
+        state = await self._stack.enter_async_context(self._lifespan())
+        around = _Around(self._store, self._app.client, state, self._worker_id, self._app.logger)
+        self.worker = Worker(
+            self._handler,
+            around,
+            self._options,
+            events=self.events,
+            clock=self._app._clock,
+            keeper_on_loop=getattr(self._app._clock, "is_virtual", False),
+        )
+        self.events.emit("pool:listen:connecting", pool=self)
+        try:
+            await self.worker.start()
+        except BaseException:
+            self._handler.close()
+            await self._stack.aclose()
+            raise
+        self.events.emit("pool:listen:success", pool=self, client=None)
+        if handle_signals:
+            self._signals.install()
+        self._supervisor = asyncio.get_running_loop().create_task(
+            self._supervise(), name="windlass-runner"
+        )
+        self._logger.info(
+            "worker %s is looking for jobs (tasks: %s)",
+            self._worker_id,
+            ", ".join(self.worker.tasks),
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self) -> AsyncIterator[Any]:
+        make = self._app._lifespan
+        if make is None:
+            yield None
+            return
+        takes_app = bool(inspect.signature(make).parameters)
+        async with make(self._app) if takes_app else make() as state:
+            yield state
+
+    async def _supervise(self) -> None:
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        done = asyncio.ensure_future(self.worker.done.wait())
+        try:
+            await asyncio.wait({stopping, done}, return_when=asyncio.FIRST_COMPLETED)
+            await self.worker.stop()
+            self.threads_left = not self._handler.close()
+            await self._stack.aclose()
+        except BaseException as error:
+            self.events.emit("pool:gracefulShutdown:error", pool=self, error=error)
+            raise
+        finally:
+            stopping.cancel()
+            done.cancel()
+            self._signals.remove()
+            self.events.emit("pool:release", pool=self)
+            self.events.emit("stop")
+
+    def _on_signal(self, name: str) -> None:
+        self._logger.info("%s: finishing what runs; again to hurry", name)
+        self.events.emit("gracefulShutdown", signal=name)
+        self._begin_stop(f"caught {name}")
+
+    def _begin_stop(self, message: str) -> None:
+        if not self._stopping.is_set():
+            self.events.emit("pool:gracefulShutdown", pool=self, message=message)
+            self._stopping.set()
+
+    def hurry(self) -> None:
+        """Give running jobs no more time: they are stopped and handed back."""
+        self._begin_stop("hurried")
+        self.worker.hurry()
+
+    async def stop(self) -> None:
+        """Claim no more, hand back what has not started, let running jobs finish within `grace`,
+        stop and hand back the rest. Returns when all that is done."""
+        self._begin_stop("stop() was called")
+        await self.wait()
+
+    async def wait(self) -> None:
+        """Return when the worker has ended; raises what ended it, if anything did."""
+        if self._supervisor is not None:
+            await asyncio.shield(self._supervisor)
+
+    async def add_job(self, task: str, payload: Any = None, **options: Any) -> Job:
+        """Add a job; the arguments of `client.add_job`."""
+        return await self._app.client.add_job(task, payload, **options)
+
+
+async def quick_add_job(url: str, task: str, payload: Any = None, **options: Any) -> Job:
+    """Connect, add one job, close. For scripts; a program keeps an App."""
+    async with App(url) as app:
+        return await app.client.add_job(task, payload, **options)

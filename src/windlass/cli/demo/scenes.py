@@ -1,0 +1,225 @@
+"""The scenes of the demo. Each tells what happens, waits until it did, and checks it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from windlass.app import App
+from windlass.cli.demo.crew import LEASE, Crew
+from windlass.cli.demo.stage import Stage
+from windlass.cli.output import say
+from windlass.clock import SYSTEM
+from windlass.model.job import Job, JobSpec, JobState
+
+T = TypeVar("T")
+
+_GREETINGS = 300
+_CUSTOMERS = 10
+_LOOK = 0.1
+_PATIENCE = 30.0
+
+
+class SceneFailed(Exception):
+    """Something the demo promises did not happen."""
+
+
+async def play(folder: Path) -> None:
+    stage = Stage()
+    url = f"sqlite:///{folder / 'demo.db'}"
+    crew = Crew(url, folder)
+    began = SYSTEM.monotonic()
+    stage.title("Windlass: jobs in one SQLite file, run by real worker processes")
+    async with App(url, keep=600) as app:
+        show = Show(app, crew, stage)
+        try:
+            await show.opening()
+            await show.flow()
+            await show.retries()
+            await show.serial_queue()
+            await show.crash()
+            await show.ending()
+        except SceneFailed:
+            for line in crew.last_words():
+                say(line)
+            raise
+        finally:
+            await crew.dismiss()
+    stage.title(f"All of that really happened, in {SYSTEM.monotonic() - began:.0f} seconds.")
+    stage.say("Next:")
+    stage.say("  write shop.py with   from windlass import App;  app = App()   and  @app.task")
+    stage.say("  windlass add TASK '{…}'      put a job in the queue")
+    stage.say("  windlass run shop:app        run it")
+    stage.say("  windlass jobs list           see what is there")
+
+
+class Show:
+    def __init__(self, app: App, crew: Crew, stage: Stage) -> None:
+        self._app = app
+        self._client = app.client
+        self._crew = crew
+        self._stage = stage
+
+    async def opening(self) -> None:
+        for name in ("ada", "grace"):
+            pid = await self._crew.hire(name)
+            self._stage.say(f"started worker {name} (process {pid})")
+
+        async def both_work() -> bool:
+            for name in ("ada", "grace"):
+                if self._crew.exit_code(name) is not None:
+                    raise SceneFailed(f"worker {name} ended by itself")
+            return len(await self._client.workers()) == 2
+
+        await self._until("two workers at work", both_work)
+
+    # ── 1 ──
+
+    async def flow(self) -> None:
+        self._stage.title("1. Jobs flow")
+        await self._client.add_jobs(
+            JobSpec(task="greet", payload={"number": n}) for n in range(_GREETINGS)
+        )
+        self._stage.say(f"added {_GREETINGS} jobs in one call")
+        shown = -1
+
+        async def all_done() -> bool:
+            nonlocal shown
+            counts = await self._client.counts()
+            done = counts["completed"]
+            third = done * 3 // _GREETINGS
+            self._stage.live(
+                f"{counts['ready']:>4} ready  {counts['running']:>3} running  {done:>4} completed",
+                is_worth_a_line=third > shown,
+            )
+            shown = max(shown, third)
+            return done >= _GREETINGS
+
+        await self._until(f"{_GREETINGS} completed jobs", all_done)
+        done = await self._client.list_jobs(state="completed", task="greet", limit=1000)
+        if len(done) != _GREETINGS or any(job.deliveries != 1 for job in done):
+            raise SceneFailed(f"{len(done)} of {_GREETINGS} jobs ran, or one ran twice")
+        self._stage.good(f"all {_GREETINGS} ran, each exactly once")
+
+    # ── 2 ──
+
+    async def retries(self) -> None:
+        self._stage.title("2. A failing task is tried again")
+        job = await self._client.add_job("stubborn")
+        told = 0
+
+        async def completed() -> bool:
+            nonlocal told
+            now = await self._job(job.id)
+            if now.last_error and now.attempts > told and now.state is not JobState.RUNNING:
+                told = now.attempts
+                first_line = now.last_error.split("\n", 1)[0]
+                if now.state is JobState.SCHEDULED:
+                    self._stage.say(f"attempt {told} failed: {first_line}; again in 1 s")
+            return now.state is JobState.COMPLETED
+
+        await self._until("the stubborn job to complete", completed)
+        last = await self._job(job.id)
+        if last.attempts != 3 or last.output != "printed":
+            raise SceneFailed(f"expected success at attempt 3, got {last.attempts}: {last.output}")
+        self._stage.good("attempt 3 succeeded; the job kept its errors and its count")
+
+    # ── 3 ──
+
+    async def serial_queue(self) -> None:
+        self._stage.title("3. A serial queue runs one job at a time")
+        jobs = await self._client.add_jobs(
+            JobSpec(task="serve", payload={"customer": n}, queue="till")
+            for n in range(1, _CUSTOMERS + 1)
+        )
+        self._stage.say(f"{_CUSTOMERS} customers at one till; two workers with 8 slots are free")
+        ids = [job.id for job in jobs]
+
+        async def all_served() -> bool:
+            done = await self._client.list_jobs(ids=ids, state="completed")
+            self._stage.live(
+                f"served {len(done)} of {_CUSTOMERS}", is_worth_a_line=len(done) == _CUSTOMERS
+            )
+            return len(done) == _CUSTOMERS
+
+        await self._until("all customers served", all_served)
+        done = await self._client.list_jobs(ids=ids)
+        times = [job.output[:2] for job in done]
+        overlaps = sum(later[0] < one[1] for one, later in itertools.pairwise(times))
+        if overlaps:
+            raise SceneFailed(f"{overlaps} jobs of one serial queue overlapped")
+        people = len({job.output[2] for job in done})
+        self._stage.good(
+            "strictly one after the other, in order, no two overlapping"
+            + (" (both workers took part)" if people == 2 else "")
+        )
+
+    # ── 4 ──
+
+    async def crash(self) -> None:
+        self._stage.title("4. A worker is killed while it runs a job")
+        job = await self._client.add_job("bake")
+
+        async def started() -> str | None:
+            now = await self._job(job.id)
+            return now.locked_by if now.state is JobState.RUNNING else None
+
+        worker = await self._until("the job to start", started)
+        name = "ada" if worker.startswith("ada-") else "grace"
+        other = "grace" if name == "ada" else "ada"
+        self._stage.say(f"worker {name} has the job in its hands")
+        await self._crew.kill(name)
+        orphan = await self._job(job.id)
+        if orphan.state is not JobState.RUNNING or orphan.locked_by != worker:
+            raise SceneFailed(f"{name} finished before it could be killed")
+        self._stage.say(f"kill -9: {name} is gone without a word, the job still counts as running")
+        self._stage.say(f"its lease of {LEASE:g} s is not renewed any more …")
+
+        async def recovered() -> bool:
+            now = await self._job(job.id)
+            return now.state is JobState.COMPLETED or (
+                now.state is JobState.RUNNING and now.locked_by != worker
+            )
+
+        await self._until("the job to be recovered", recovered)
+        self._stage.say(f"the lease ran out: worker {other} took the job over")
+
+        async def completed() -> bool:
+            return (await self._job(job.id)).state is JobState.COMPLETED
+
+        await self._until("the recovered job to complete", completed)
+        last = await self._job(job.id)
+        if not str(last.output).startswith(f"{other}-") or last.deliveries != 2:
+            raise SceneFailed(f"expected {other} to finish it, at delivery 2: {last.output}")
+        self._stage.good(f"{other} finished it: delivered twice, completed once, nothing lost")
+
+    async def ending(self) -> None:
+        codes = await self._crew.dismiss()
+        if any(codes.values()):
+            raise SceneFailed(f"a worker did not stop cleanly: {codes}")
+        counts = await self._client.counts()
+        done = counts["completed"]
+        if done != _GREETINGS + _CUSTOMERS + 2 or sum(counts.values()) != done:
+            raise SceneFailed(f"jobs are left over: {counts}")
+        self._stage.title("5. The last worker is told to stop")
+        self._stage.good(f"SIGTERM: it finished and ended with exit code 0; {done} jobs completed")
+
+    # ── waiting ──
+
+    async def _job(self, id: int) -> Job:
+        job = await self._client.get_job(id)
+        if job is None:
+            raise SceneFailed(f"job {id} is lost")
+        return job
+
+    async def _until(self, what: str, look: Callable[[], Awaitable[T | None]]) -> T:
+        """Look again and again until the answer is true; SceneFailed after half a minute."""
+        deadline = SYSTEM.monotonic() + _PATIENCE
+        while not (found := await look()):
+            if SYSTEM.monotonic() > deadline:
+                raise SceneFailed(f"waited {_PATIENCE:g} s for {what}")
+            await asyncio.sleep(_LOOK)
+        return found

@@ -1,0 +1,229 @@
+"""The examination behind `windlass doctor`: the place, then the database, then the jobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from windlass.app import App
+from windlass.cli.findings import Finding, Level
+from windlass.cli.output import plural
+from windlass.cli.place import Place, database_file
+from windlass.clock import SYSTEM, to_datetime, to_micros
+from windlass.errors import SchemaTooNewError, StoreError
+from windlass.store.port import Store
+
+_NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
+_LARGE_WAL = 64 * 1024 * 1024
+_QUICK_CHECK_UP_TO = 256 * 1024 * 1024
+_LONG = 60
+"""Seconds a job may be ready before it is worth a word."""
+_SECOND = 1_000_000
+_SANE_YEAR = 2025
+
+
+def examine(place: Place) -> list[Finding]:
+    findings = [*_clock()]
+    app = place.make_app()
+    file = database_file(app.settings.url)
+    if file is not None:
+        findings += _file(file)
+        if not file.exists():
+            return findings
+    try:
+        findings += place.use(_database)
+    except SchemaTooNewError as error:
+        advice = "pip install --upgrade windlass"
+        findings.append(Finding(Level.PROBLEM, "schema_too_new", str(error), advice))
+    except StoreError as error:
+        findings.append(Finding(Level.PROBLEM, "database_unusable", str(error)))
+    return findings
+
+
+def _clock() -> Iterator[Finding]:
+    now = to_datetime(SYSTEM.now())
+    if now.year < _SANE_YEAR:
+        yield Finding(
+            Level.PROBLEM,
+            "clock_wrong",
+            f"this machine believes it is {now:%Y-%m-%d}",
+            "set the clock; due times and leases depend on it",
+        )
+
+
+# ── the file ──
+
+
+def _file(file: Path) -> Iterator[Finding]:
+    folder = file.resolve().parent
+    if not file.exists():
+        yield Finding(
+            Level.PROBLEM,
+            "no_database",
+            f"there is no database at {file}",
+            "correct -c/--connection, or make it with windlass migrate",
+        )
+        return
+    for path in (file, folder):
+        if not os.access(path, os.R_OK | os.W_OK):
+            yield Finding(
+                Level.PROBLEM,
+                "not_writable",
+                f"{path} cannot be read and written by this user",
+                "give this user the right to write the file and its folder",
+            )
+    if (kind := _file_system(folder)) and kind.startswith(_NETWORK_FILE_SYSTEMS):
+        yield Finding(
+            Level.PROBLEM,
+            "network_file_system",
+            f"{folder} is on a network file system ({kind}); SQLite's locks may fail there",
+            "move the file to a local disk, or use PostgreSQL",
+        )
+    if file.stat().st_mtime * _SECOND > SYSTEM.now() + 60 * _SECOND:
+        yield Finding(
+            Level.WARNING,
+            "file_from_the_future",
+            f"{file} was last written in the future",
+            "check this machine's clock",
+        )
+    wal = file.with_name(file.name + "-wal")
+    size = wal.stat().st_size if wal.exists() else 0
+    if size > _LARGE_WAL:
+        yield Finding(
+            Level.WARNING,
+            "large_wal",
+            f"{wal.name} has grown to {size // 2**20} MiB",
+            "end programs that keep a read transaction open on this file",
+        )
+
+
+def _file_system(folder: Path) -> str | None:
+    """The kind of file system, where the machine lists its mounts (Linux)."""
+    try:
+        mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    best: tuple[int, str] | None = None
+    for line in mounts.splitlines():
+        _, point, kind, *_ = line.split(" ")
+        point = point.replace("\\040", " ")
+        if folder.is_relative_to(point) and (best is None or len(point) >= best[0]):
+            best = (len(point), kind)
+    return None if best is None else best[1]
+
+
+# ── the database ──
+
+
+async def _database(app: App) -> list[Finding]:
+    await app.migrate()
+    store = app.store
+    findings: list[Finding] = []
+    file = database_file(app.settings.url)
+    if file is not None:
+        findings += _sqlite(store, file)
+    findings += await _workers_and_jobs(app, store)
+    return findings
+
+
+def _sqlite(store: Store, file: Path) -> Iterator[Finding]:
+    opened: AbstractContextManager[Any] = store.connection()
+    with opened as connection:
+
+        def value(sql: str) -> Any:
+            return connection.execute(sql).fetchone()[0]
+
+        version = value("SELECT sqlite_version()")
+        mode = value("PRAGMA journal_mode")
+        schema = value("SELECT value FROM windlass_meta WHERE key = 'schema_version'")
+        if file.stat().st_size <= _QUICK_CHECK_UP_TO:
+            state = value("PRAGMA quick_check(1)")
+            if state != "ok":
+                yield Finding(
+                    Level.PROBLEM,
+                    "damaged",
+                    f"{file} is damaged: {state}",
+                    "stop the workers and restore it from a backup",
+                )
+    yield Finding(
+        Level.OK,
+        "database",
+        f"{file}: SQLite {version}, journal mode {mode}, schema version {schema}",
+    )
+    if mode != "wal":
+        yield Finding(
+            Level.PROBLEM,
+            "journal_mode",
+            f"the journal mode is {mode}, not wal",
+            "let no other program change it; a worker sets it back when it starts",
+        )
+
+
+async def _workers_and_jobs(app: App, store: Store) -> list[Finding]:
+    now = await store.now()
+    skew = abs(now - SYSTEM.now()) / _SECOND
+    workers = await app.client.workers()
+    alive = [worker for worker in workers if worker.expires_at > now]
+    dead = [worker for worker in workers if worker.expires_at <= now and worker.running]
+    counts = await app.client.counts()
+    paused = await app.client.paused()
+    summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "none"
+    findings = [
+        Finding(Level.OK, "workers", f"{plural(len(alive), 'worker')} alive"),
+        Finding(Level.OK, "jobs", f"jobs: {summary}"),
+    ]
+    if skew > 1:
+        findings.append(
+            Finding(
+                Level.WARNING,
+                "time_skew",
+                f"the database's clock and this machine's differ by {skew:.0f} s",
+                "synchronize both clocks",
+            )
+        )
+    if dead:
+        findings.append(
+            Finding(
+                Level.WARNING if alive else Level.PROBLEM,
+                "expired_leases",
+                f"{plural(sum(w.running for w in dead), 'job')} held by dead workers:"
+                f" {', '.join(w.id for w in dead)}",
+                "a living worker takes them back in a few seconds"
+                if alive
+                else "start a worker: windlass run",
+            )
+        )
+    if failed := counts.get("failed", 0):
+        findings.append(
+            Finding(
+                Level.WARNING,
+                "failed_jobs",
+                f"{plural(failed, 'job')} failed for good",
+                "windlass jobs list --state failed, then windlass jobs retry --state failed",
+            )
+        )
+    if paused.tasks or paused.queues:
+        names = [f"task {n}" for n in paused.tasks] + [f"queue {n}" for n in paused.queues]
+        findings.append(
+            Finding(Level.NOTE, "paused", f"paused: {', '.join(names)}", "windlass resume")
+        )
+    if not alive and (waiting := await _ready_for_long(app, now)):
+        findings.append(
+            Finding(
+                Level.PROBLEM,
+                "nobody_works",
+                f"job {waiting} has been ready for more than {_LONG} s and no worker is alive",
+                "start a worker: windlass run",
+            )
+        )
+    return findings
+
+
+async def _ready_for_long(app: App, now: int) -> int | None:
+    for job in await app.client.list_jobs(state="ready", limit=100):
+        if now - max(to_micros(job.run_at), to_micros(job.created_at)) > _LONG * _SECOND:
+            return job.id
+    return None

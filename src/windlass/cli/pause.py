@@ -1,0 +1,57 @@
+"""`windlass pause`; `windlass resume` is its twin."""
+
+from __future__ import annotations
+
+import click
+
+from windlass.app import App
+from windlass.cli.base import Command
+from windlass.cli.output import print_json, say
+from windlass.cli.place import Place, database, json_option
+from windlass.store.records import Paused
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "windlass pause --task welcome",
+        "windlass pause --queue reports",
+        "windlass pause                     # what is paused",
+    ),
+)
+@click.option("--task", metavar="NAME", help="The task.")
+@click.option("--queue", metavar="NAME", help="The queue.")
+@json_option
+@database
+def pause(place: Place, task: str | None, queue: str | None, as_json: bool) -> None:
+    """Stop starting jobs of a task or a queue, in every worker, until resumed.
+
+    It is remembered in the database. Jobs that run already go on. Without arguments it shows what
+    is paused.
+    """
+    change(place, task, queue, as_json, is_pausing=True)
+
+
+def change(
+    place: Place, task: str | None, queue: str | None, as_json: bool, *, is_pausing: bool
+) -> None:
+    """Pause or resume one thing, or none; then show what is paused."""
+    if task is not None and queue is not None:
+        raise click.UsageError("Give --task or --queue, not both.", click.get_current_context())
+
+    async def work(app: App) -> Paused:
+        if task is not None or queue is not None:
+            verb = app.client.pause if is_pausing else app.client.resume
+            await verb(task=task, queue=queue)
+        return await app.client.paused()
+
+    paused = place.use(work)
+    if as_json:
+        print_json(paused)
+        return
+    for name in paused.tasks:
+        click.echo(f"task {name} is paused")
+    for name in paused.queues:
+        click.echo(f"queue {name} is paused")
+    if not paused.tasks and not paused.queues:
+        say("nothing is paused")

@@ -1,0 +1,103 @@
+"""Where a command's jobs are: the options every database command has, and the app behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from windlass.app import App
+from windlass.errors import StoreUnavailableError
+
+T = TypeVar("T")
+
+LOG_LEVELS = click.Choice(["debug", "info", "warning", "error"])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A database, as named on the command line; what is None comes from the settings."""
+
+    connection: str | None
+    schema: str | None
+
+    def make_app(self) -> App:
+        return App(self.connection, schema=self.schema)
+
+    def use(self, work: Callable[[App], Coroutine[Any, Any, T]], *, must_exist: bool = True) -> T:
+        """Run `work` with an app on this database, and close it again.
+
+        With `must_exist` a file that is not there is an error rather than made: a mistyped path
+        must not look like an empty queue.
+        """
+        app = self.make_app()
+        file = database_file(app.settings.url)
+        if must_exist and file is not None and not file.exists():
+            raise StoreUnavailableError(
+                f"there is no database at {file}; correct -c/--connection, or make it with"
+                " windlass migrate"
+            )
+
+        async def run() -> T:
+            try:
+                return await work(app)
+            finally:
+                await app.close()
+
+        return asyncio.run(run())
+
+
+def database_file(url: str) -> Path | None:
+    """The file a sqlite URL names; None for other databases."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)[1:]) if parts.scheme == "sqlite" else None
+
+
+def _set_log_level(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        logging.getLogger("windlass").setLevel(value.upper())
+    return value
+
+
+connection_option = click.option(
+    "-c",
+    "--connection",
+    metavar="URL",
+    help="Where the jobs are: sqlite:///jobs.db, postgresql://…; else WINDLASS_URL and so on.",
+)
+schema_option = click.option(
+    "-s", "--schema", metavar="NAME", help="The PostgreSQL schema.  [default: windlass]"
+)
+
+
+def log_level_option(*, expose_value: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--log-level",
+        type=LOG_LEVELS,
+        callback=_set_log_level,
+        expose_value=expose_value,
+        help="What to log; debug also shows tracebacks.  [default: info]",
+    )
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def database(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command -c, -s and --log-level; its function takes a Place first."""
+
+    @connection_option
+    @schema_option
+    @log_level_option(expose_value=False)
+    @functools.wraps(function)
+    def with_place(*args: Any, connection: str | None, schema: str | None, **options: Any) -> Any:
+        return function(Place(connection, schema), *args, **options)
+
+    return with_place

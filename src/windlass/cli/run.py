@@ -1,0 +1,257 @@
+"""`windlass run`: one worker in this process, or a supervisor of several."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from windlass import config
+from windlass.app import App, Runner
+from windlass.cli import supervised
+from windlass.cli.base import DONE, Command, one_line
+from windlass.cli.locate import find_app, source_folder
+from windlass.cli.place import connection_option, log_level_option, schema_option
+from windlass.errors import ConfigError, TaskError, WindlassError
+from windlass.observe import logs
+
+_DEFAULT_FOLDER = "tasks"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _complete_task(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of the tasks folder's files; tasks of a module would need its import."""
+    root = Path(ctx.params.get("tasks") or _DEFAULT_FOLDER)
+    found = (path.relative_to(root).with_suffix("") for path in root.rglob("[!_.]*.py"))
+    return [CompletionItem(str(name)) for name in found if str(name).startswith(incomplete)]
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "windlass run shop:app                     # the app in shop.py, or in package shop",
+        "windlass run path/to/shop.py:app -j 20    # 20 jobs at a time",
+        "windlass run                              # the functions of the folder tasks/",
+        "windlass run shop:app --once              # run what is ready, then end",
+        "windlass run shop:app --processes 4       # four worker processes",
+        "windlass run --watch                      # start again when a file changes",
+    ),
+)
+@click.argument("target", metavar="[MODULE:APP]", required=False)
+@connection_option
+@schema_option
+@click.option("--schema-only", is_flag=True, help="Install or update the schema, then end.")
+@click.option("--once", is_flag=True, help="Run what is ready, and what it makes ready, then end.")
+@click.option("-w", "--watch", is_flag=True, help="Start again when the code changes.")
+@click.option("--tasks", metavar="DIR", help="The tasks folder.  [default: tasks]")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 10_000), help="Jobs at a time (slots).  [default: 10]"
+)
+@click.option(
+    "-m",
+    "--max-pool-size",
+    type=click.IntRange(1),
+    help="The most PostgreSQL connections.  [default: 10]",
+)
+@click.option(
+    "--poll-interval",
+    type=click.IntRange(1, 300_000),
+    metavar="MS",
+    help="How often an idle worker looks by itself, in milliseconds.  [default: 2000]",
+)
+@click.option(
+    "--no-prepared-statements",
+    is_flag=True,
+    help="Prepare no statements, for some poolers. Only means something for PostgreSQL.",
+)
+@click.option(
+    "--no-listen",
+    is_flag=True,
+    help="Only poll, never LISTEN. Only means something for PostgreSQL.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Worker processes to start and keep alive.",
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(0, 86_400),
+    metavar="SECONDS",
+    help="How long a stop waits for running jobs.  [default: 25]",
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="[default: text]")
+@log_level_option(expose_value=True)
+@click.option("--forbidden-flag", metavar="FLAG", multiple=True, help="Skip jobs with this flag.")
+@click.option(
+    "--only",
+    metavar="TASK",
+    multiple=True,
+    shell_complete=_complete_task,
+    help="Run this task only; may be repeated.",
+)
+@click.option(
+    "--exclude",
+    metavar="TASK",
+    multiple=True,
+    shell_complete=_complete_task,
+    help="Leave this task to others; may be repeated.",
+)
+@click.option("--worker-name", metavar="NAME", help="The readable part of the worker's id.")
+@click.option(
+    "--max-jobs", type=click.IntRange(1), help="Start the worker process anew after so many jobs."
+)
+@click.pass_context
+def run(ctx: click.Context, /, **options: Any) -> None:
+    """Work on jobs until stopped.
+
+    MODULE:APP names the App; the current folder is searched first. Without it the functions of
+    the folder tasks/ are the tasks.
+
+    SIGTERM or Ctrl-C takes no more jobs, hands back what has not started and waits for what runs;
+    a second one waits no longer.
+    """
+    if options["once"] and options["schema_only"]:
+        raise click.UsageError("--once and --schema-only exclude each other.", ctx)
+    if options["target"] and options["tasks"]:
+        raise click.UsageError("Give MODULE:APP or --tasks, not both.", ctx)
+    supervisor = supervised.connect()
+    wants_children = options["processes"] > 1 or options["watch"] or options["max_jobs"]
+    if supervisor is None and wants_children and not options["schema_only"]:
+        ctx.exit(_supervise(options))
+    _leave_early_on_signals()
+    app = _make_app(options)
+    logs.configure(
+        options["log_level"] or app.settings.log_level,
+        options["log_format"] or app.settings.log_format,
+    )
+    if options["schema_only"]:
+        asyncio.run(_migrate(app))
+        return
+    _check_names(ctx, app, options)
+    code, stuck = asyncio.run(_work(app, options, supervisor))
+    if stuck:
+        # A function still runs in a thread that nothing can stop; its job was handed back.
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    ctx.exit(code)
+
+
+def _leave_early_on_signals() -> None:
+    """Before the worker runs there is nothing to drain: a signal simply ends the process.
+
+    It does so without an exception, which the user's module could catch while it is imported.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: os._exit(DONE))
+
+
+def _make_app(options: Mapping[str, Any]) -> App:
+    for_app = {
+        "url": options["connection"],
+        "schema": options["schema"],
+        "max_pool_size": options["max_pool_size"],
+    }
+    if options["target"]:
+        app = find_app(options["target"])
+        if any(value is not None for value in for_app.values()):
+            app.configure(**for_app)
+        return app
+    folder = None if options["schema_only"] else _tasks_folder(options)
+    return App(task_directory=folder, **for_app)
+
+
+def _tasks_folder(options: Mapping[str, Any]) -> Path:
+    folder = Path(options["tasks"] or _DEFAULT_FOLDER)
+    if options["tasks"] is None and not folder.is_dir():
+        raise ConfigError(
+            "there is no tasks/ folder here; name your app (windlass run MODULE:APP) or your"
+            " folder (--tasks DIR)"
+        )
+    sys.path.insert(0, str(Path.cwd()))
+    return folder
+
+
+def _check_names(ctx: click.Context, app: App, options: Mapping[str, Any]) -> None:
+    for flag in ("only", "exclude"):
+        for name in options[flag]:
+            if app.registry.find(name) is None:
+                known = ", ".join(app.registry.names) or "none"
+                raise click.UsageError(
+                    f"--{flag}: no task is called {name!r}; the tasks here are: {known}", ctx
+                )
+
+
+async def _migrate(app: App) -> None:
+    try:
+        await app.migrate()
+    finally:
+        await app.close()
+
+
+async def _work(
+    app: App, options: Mapping[str, Any], supervisor: supervised.Supervised | None
+) -> tuple[int, bool]:
+    """The exit code, and whether a thread is left that keeps the process from ending."""
+    try:
+        runner = await _start(app, options)
+        if supervisor is not None:
+            supervisor.say_ready()
+        await runner.wait()
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)  # all that is left is to close and end
+    finally:
+        await app.close()
+    again = supervisor is not None and runner.worker.why == "max_jobs"
+    return (supervised.AGAIN if again else DONE), runner.threads_left
+
+
+async def _start(app: App, options: Mapping[str, Any]) -> Runner:
+    poll_ms = options["poll_interval"]
+    try:
+        return await app.run(
+            concurrency=options["jobs"],
+            poll_interval=None if poll_ms is None else poll_ms / 1000,
+            grace=options["grace"],
+            worker_name=options["worker_name"],
+            forbidden_flags=list(options["forbidden_flag"]) or None,
+            only=options["only"],
+            exclude=options["exclude"],
+            max_jobs=options["max_jobs"],
+            once=options["once"],
+        )
+    except WindlassError:
+        raise
+    except Exception as error:  # the app's own lifespan: whatever it met, no worker can run
+        raise TaskError(
+            f"the worker could not start: {type(error).__name__}: {one_line(error)}"
+            " (--log-level debug shows where)"
+        ) from error
+
+
+def _supervise(options: Mapping[str, Any]) -> int:
+    from windlass.cli.supervisor import Supervisor
+    from windlass.cli.watch import Watcher
+
+    settings = config.load({name: options[name] for name in ("log_level", "log_format")})
+    logs.configure(settings.log_level, settings.log_format)
+    watcher = None
+    if options["watch"]:
+        folder = None if options["target"] else _tasks_folder(options)
+        watcher = Watcher(folder or source_folder(options["target"]), every_file=folder is not None)
+    command = [sys.executable, "-P", "-m", "windlass", *sys.argv[1:]]
+    return asyncio.run(Supervisor(command, options["processes"], watcher).run())

@@ -1,0 +1,146 @@
+"""Settings: arguments > environment > config file > defaults, and every one of them checked.
+
+The file is `windlass.toml`, or `[tool.windlass]` in `pyproject.toml`, in the current folder. Each
+setting is also `WINDLASS_<NAME>` in the environment and a keyword of `App(…)`.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.errors import ConfigError
+
+DEFAULT_URL = "sqlite:///windlass.db"
+_FILES = ("windlass.toml", "pyproject.toml")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every setting with its default. Times are seconds."""
+
+    url: str = DEFAULT_URL
+    """Where the jobs are."""
+    schema: str = "windlass"
+    """The PostgreSQL schema that holds them."""
+    lease: float = 30.0
+    """How long a worker owns its jobs without a sign of life. Short: quick recovery after a crash,
+    but a machine that hangs for longer runs jobs twice. At least 0.5."""
+    reap_interval: float = 5.0
+    """How often to look for jobs of dead workers."""
+    poll_interval: float = 2.0
+    """How often an idle worker looks by itself; hints make it look at once. At most 300."""
+    grace: float = 25.0
+    """How long a stopping worker waits for running jobs before it hands them back."""
+    timeout: float | None = None
+    """How long a job may run where its task says nothing; none by default."""
+    keep: float | None = None
+    """How long completed jobs are kept, with their output; by default they are deleted."""
+    max_attempts: int = 25
+    """Attempts of a job where neither it nor its task says."""
+    max_resets: int = 5
+    """How often a job may take its worker down before it is failed."""
+    max_payload: int = 256 * 1024
+    """The largest payload, in bytes of JSON."""
+    concurrency: int = 10
+    """Jobs one worker runs at a time (slots)."""
+    max_pool_size: int = 10
+    """The largest number of PostgreSQL connections."""
+    prefetch: int | None = None
+    """The most jobs to take ahead of need; chosen by itself by default, 0 takes none."""
+    synchronous: Literal["full", "normal"] = "full"
+    """SQLite: `full` survives a power cut, `normal` is faster and survives kill -9."""
+    worker_name: str | None = None
+    """The readable part of a worker's id; host and process by default."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+
+
+NAMES = tuple(field.name for field in msgspec.structs.fields(Settings))
+
+
+def load(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Settings:
+    """The settings in force. Arguments that are None count as not given."""
+    environ = os.environ if environ is None else environ
+    given = {key: value for key, value in (arguments or {}).items() if value is not None}
+    if unknown := given.keys() - set(NAMES):
+        raise ConfigError(f"unknown setting {min(unknown)!r}; there are: {', '.join(NAMES)}")
+    in_file = _from_file(folder or Path.cwd())
+    in_environment = _from_environment(environ)
+    merged = {**in_file, **in_environment, **given}
+    try:
+        settings = msgspec.convert(merged, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"a setting cannot be used: {error}") from None
+    _check(settings)
+    return settings
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in NAMES:
+        text = environ.get(f"WINDLASS_{name.upper()}")
+        if text is not None and text != "":
+            found[name] = text
+    if "url" not in found:
+        if url := environ.get("DATABASE_URL"):
+            found["url"] = url
+        elif database := environ.get("PGDATABASE"):
+            # libpq reads the other PG* variables itself.
+            found["url"] = f"postgresql:///{database}"
+    return found
+
+
+def _from_file(folder: Path) -> dict[str, Any]:
+    for name in _FILES:
+        path = folder / name
+        if not path.is_file():
+            continue
+        try:
+            content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from None
+        if name == "pyproject.toml":
+            content = content.get("tool", {}).get("windlass", {})
+            if not content:
+                continue
+        if unknown := content.keys() - set(NAMES):
+            raise ConfigError(
+                f"{path}: unknown setting {min(unknown)!r}; there are: {', '.join(NAMES)}"
+            )
+        return content
+    return {}
+
+
+def _check(settings: Settings) -> None:
+    def refuse(name: str, must: str) -> None:
+        raise ConfigError(f"{name} must be {must}, not {getattr(settings, name)}")
+
+    if not 0.5 <= settings.lease <= 86_400:
+        refuse("lease", "between 0.5 seconds and a day")
+    if not 0 < settings.reap_interval <= 3_600:
+        refuse("reap_interval", "more than 0 seconds and at most an hour")
+    if not 0 < settings.poll_interval <= 300:
+        refuse("poll_interval", "more than 0 and at most 300 seconds (it is not milliseconds)")
+    if not 0 <= settings.grace <= 86_400:
+        refuse("grace", "between 0 seconds and a day")
+    if settings.timeout is not None and not 0 < settings.timeout < float("inf"):
+        refuse("timeout", "more than 0 seconds")
+    if settings.keep is not None and not 0 <= settings.keep < float("inf"):
+        refuse("keep", "at least 0 seconds")
+    for name in ("max_attempts", "max_resets", "concurrency", "max_pool_size", "max_payload"):
+        if getattr(settings, name) < 1:
+            refuse(name, "at least 1")
+    if settings.concurrency > 10_000:
+        refuse("concurrency", "at most 10000")
+    if settings.prefetch is not None and settings.prefetch < 0:
+        refuse("prefetch", "at least 0")

@@ -1,0 +1,192 @@
+"""The other side of `processes`: a process that runs one job after another until told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import msgspec
+
+from windlass.engine import wire
+from windlass.errors import RetryAfter, RetryAt, WindlassError
+from windlass.model import payload as payloads
+from windlass.model.job import Job, JobSpec
+from windlass.model.outcome import Abandon, Completed, Failed, Nack, describe, message_of
+from windlass.store.records import Lease, Note
+from windlass.tasks.abort import Abort
+from windlass.tasks.context import SyncContext
+from windlass.tasks.folder import load_file
+from windlass.tasks.options import TaskOptions
+from windlass.tasks.task import Task, make_task
+
+_logger = logging.getLogger("windlass")
+
+
+def child_main(pipe: Connection) -> None:
+    """Serve jobs from `pipe`. Signals are the parent's business; it kills us when it must."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    threading.Thread(target=_follow_parent, name="windlass-parent", daemon=True).start()
+    tasks: dict[wire.FunctionRef, Task[Any, Any]] = {}
+    while True:
+        try:
+            call = wire.decode_for_child(pipe.recv_bytes())
+        except (EOFError, OSError):
+            return
+        if isinstance(call, wire.RunJob):
+            pipe.send_bytes(wire.encode(_run(call, tasks, pipe)))
+
+
+def _follow_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _run(
+    call: wire.RunJob, tasks: dict[wire.FunctionRef, Task[Any, Any]], pipe: Connection
+) -> wire.ToWorker:
+    try:
+        task = tasks.get(call.function)
+        if task is None:
+            function = _find(call.function)
+            task = tasks[call.function] = make_task(
+                call.lease.task, function, TaskOptions(), typed=call.function.typed
+            )
+        context = ChildContext(call, pipe)
+        args, kwargs = task.style.bind(call.lease.payload, context)
+        value = task.function(*args, **kwargs)
+        if inspect.isawaitable(value):
+            value = asyncio.run(_await(value))
+        if isinstance(value, list) and call.lease.payload.startswith("["):
+            return wire.Items([_item(item) for item in value])
+        return _returned(value)
+    except BaseException as error:
+        return _raised(error)
+
+
+async def _await(value: Any) -> Any:
+    return await value
+
+
+def _find(ref: wire.FunctionRef) -> Callable[..., Any]:
+    if ref.file is not None:
+        return load_file(ref.file)
+    found: Any = importlib.import_module(ref.module)
+    for part in ref.qualname.split("."):
+        found = getattr(found, part)
+    return found.function if isinstance(found, Task) else found
+
+
+def _returned(value: Any) -> wire.Returned:
+    match value:
+        case Completed():
+            return wire.Returned("Completed", _plain(value.value))
+        case Failed():
+            return wire.Returned("Failed", value.message)
+        case Nack():
+            return wire.Returned("Nack", [value.seconds, value.reason])
+        case Abandon():
+            return wire.Returned("Abandon", None)
+        case _:
+            return wire.Returned("", _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """JSON, or nothing: an output that cannot be sent costs the output, not the job."""
+    try:
+        text = payloads.encode_value(value, field="output")
+    except WindlassError as error:
+        _logger.warning("the job is done, but its output cannot be kept: %s", error)
+        return None
+    return payloads.decode(text)
+
+
+def _item(value: Any) -> wire.Returned | wire.Raised:
+    try:
+        if inspect.isawaitable(value):
+            value = asyncio.run(_await(value))
+    except Exception as error:  # one item's failure is that item's outcome
+        return _raised(error)
+    return _raised(value) if isinstance(value, BaseException) else _returned(value)
+
+
+def _raised(error: BaseException) -> wire.Raised:
+    number = None
+    if isinstance(error, RetryAfter):
+        number = error.seconds
+    elif isinstance(error, RetryAt):
+        number = error.instant.timestamp()
+    return wire.Raised(
+        module=type(error).__module__,
+        qualname=type(error).__qualname__,
+        message=message_of(error),
+        text=describe(error),
+        number=number,
+    )
+
+
+class _Delivery:
+    """The child's stand-in for the engine's delivery: it passes everything on."""
+
+    def __init__(self, lease: Lease, pipe: Connection) -> None:
+        self.lease = lease
+        self.abort = Abort()
+        self.settled_inside = False
+        self._pipe = pipe
+
+    def note(self, note: Note) -> None:
+        self._pipe.send_bytes(wire.encode(wire.Said(progress=note.progress, entry=note.entry)))
+
+    def extend(self, seconds: float) -> None:
+        self._pipe.send_bytes(wire.encode(wire.Said(extend=seconds)))
+
+
+class _Around:
+    def __init__(self, worker_id: str) -> None:
+        self.worker_id = worker_id
+        self.logger = _logger
+        self.state: Any = None
+
+
+class ChildContext(SyncContext):
+    """The Context inside a process: it can say things and add jobs, and it is killed, not told."""
+
+    def __init__(self, call: wire.RunJob, pipe: Connection) -> None:
+        super().__init__(_Around(call.worker_id), _Delivery(call.lease, pipe))  # type: ignore[arg-type]
+        self._pipe = pipe
+
+    def add_job(self, task: str, payload: Any = None, **options: Any) -> Job:  # type: ignore[override]
+        return self.add_jobs([JobSpec(task=task, payload=payload, **options)])[0]
+
+    def add_jobs(self, specs: Sequence[JobSpec]) -> list[Job]:  # type: ignore[override]
+        self._pipe.send_bytes(wire.encode(wire.AddJobs(list(specs))))
+        answer = wire.decode_for_child(self._pipe.recv_bytes())
+        if not isinstance(answer, wire.Answer) or answer.error is not None:
+            raise WindlassError(getattr(answer, "error", None) or "the worker did not answer")
+        return [msgspec.convert(job, Job) for job in answer.jobs or ()]
+
+    def connection(self) -> Any:
+        raise _not_here("connection()")
+
+    def query(self, sql: str, values: Any = ()) -> Any:
+        raise _not_here("query()")
+
+    def transaction(self) -> Any:
+        raise _not_here("transaction()")
+
+
+def _not_here(what: str) -> WindlassError:
+    return WindlassError(
+        f"{what} is not there with executor='process'; open a connection of your own"
+    )

@@ -1,0 +1,172 @@
+"""Takes jobs from the store: for free slots at once, and ahead of need where jobs are quick.
+
+How far ahead is worked out from how long jobs take: a quarter of a second of work, at most
+`MOST_AHEAD` jobs, and nothing where a job takes longer than that or none has shown its length. So
+a worker with slow jobs holds no more than its slots run, and one with quick jobs never runs dry.
+What still lies in the buffer after two seconds goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from windlass.engine.handler import Handler, maybe_await
+from windlass.engine.slots import Slots
+from windlass.observe.events import Events
+from windlass.store.port import Store
+from windlass.store.records import ClaimRequest
+
+AHEAD_SECONDS = 0.25
+MOST_AHEAD = 2_000
+TOO_OLD = 2.0
+
+Flags = Sequence[str] | None
+ForbiddenFlags = Flags | Callable[[], "Flags | Awaitable[Flags]"]
+
+
+class Claimer:
+    """One claim in flight at a time; everything it takes goes to the slots."""
+
+    def __init__(
+        self,
+        store: Store,
+        slots: Slots,
+        handler: Handler,
+        *,
+        worker: Any,
+        worker_id: str,
+        lease: float,
+        poll_interval: float,
+        prefetch: int | None,
+        forbidden_flags: ForbiddenFlags,
+        max_jobs: int | None,
+        once: bool,
+        events: Events,
+        finished: Callable[[str], None],
+        held: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._slots = slots
+        self._handler = handler
+        self._worker = worker
+        self._worker_id = worker_id
+        self._lease = lease
+        self._poll_interval = poll_interval
+        self._most_ahead = MOST_AHEAD if prefetch is None else prefetch
+        self._forbidden_flags = forbidden_flags
+        self._left = max_jobs
+        self._once = once
+        self._events = events
+        self._finished = finished
+        self._held = held
+        self._pre_dequeue = getattr(handler, "pre_dequeue", None)
+        self._tasks = tuple(handler.tasks)
+        self._longer = {
+            task: plan_lease
+            for task in self._tasks
+            if (plan_lease := handler.plan(task).lease) is not None and plan_lease > lease
+        }
+        self._hinted = False
+        self._dry = False
+        self.is_closed = False
+        self.is_exhausted = False
+        """Whether `max_jobs` were taken; the worker is done when they are settled."""
+
+    def hinted(self) -> None:
+        """There may be new jobs."""
+        self._hinted = True
+
+    def is_wanting(self) -> bool:
+        """Whether a slot that runs out should wake the claimer."""
+        return not self._dry and not self.is_closed
+
+    async def step(self) -> float | None:
+        if self.is_closed:
+            return None
+        self._give_back_old()
+        wanted = self._wanted()
+        if wanted <= 0:
+            self._dry = False  # a slot that runs out must wake this loop, hint or no hint
+            return self._until_old()
+        if self._pre_dequeue is not None and not await maybe_await(self._pre_dequeue()):
+            return self._poll_interval
+        flags = await self._flags()
+        polling = not self._hinted
+        self._hinted = False
+        self._dry = False
+        if self._events.wants("worker:getJob:start"):
+            self._events.emit("worker:getJob:start", worker=self._worker)
+        try:
+            leases = await self._store.claim(
+                ClaimRequest(
+                    worker=self._worker_id,
+                    tasks=self._tasks,
+                    limit=wanted,
+                    suspects=self._slots.free,
+                    lease=self._lease,
+                    longer_leases=self._longer,
+                    forbidden_flags=flags,
+                    past_heads=polling or self._once,
+                )
+            )
+        except Exception as error:
+            self._events.emit("worker:getJob:error", worker=self._worker, error=error)
+            raise
+        if self._once and len(leases) < wanted and await self._store.promote(MOST_AHEAD):
+            self._hinted = True  # what was due is ready only now
+        return self._took(leases, wanted)
+
+    def _took(self, leases: Sequence[Any], wanted: int) -> float | None:
+        if leases:
+            self._slots.feed(leases)
+            if self._left is not None:
+                self._left -= len(leases)
+        elif self._events.wants("worker:getJob:empty"):
+            self._events.emit("worker:getJob:empty", worker=self._worker)
+        if self._left is not None and self._left <= 0:
+            self.is_closed = self.is_exhausted = True
+            return None
+        if len(leases) >= wanted:
+            return self._until_old() if self._wanted() <= 0 else 0.0
+        if self._hinted:
+            return 0.0
+        self._dry = True
+        if self._once and not leases and self._held() == 0:
+            self.is_closed = True
+            self._finished("once")
+            return None
+        return min(self._poll_interval, self._until_old() or self._poll_interval)
+
+    def _until_old(self) -> float | None:
+        """Come back to see whether the buffer got old, if there is one."""
+        return TOO_OLD / 2 if self._slots.buffered else None
+
+    def _wanted(self) -> int:
+        """How many to ask for now; nothing while the buffer is at least half full."""
+        if self._pre_dequeue is not None:
+            self._slots.low_water = 0
+            return min(1, self._slots.free) if self._slots.buffered == 0 else 0
+        ahead = self._ahead()
+        self._slots.low_water = (ahead + 1) // 2
+        free = self._slots.free
+        if free == 0 and self._slots.buffered >= self._slots.low_water:
+            return 0
+        wanted = self._slots.count - self._slots.running + ahead - self._slots.buffered
+        return wanted if self._left is None else min(wanted, self._left)
+
+    def _ahead(self) -> int:
+        pace = self._slots.pace
+        if pace is None or pace > AHEAD_SECONDS:
+            return 0
+        return min(self._most_ahead, int(AHEAD_SECONDS * self._slots.count / max(pace, 1e-6)))
+
+    def _give_back_old(self) -> None:
+        if self._slots.oldest_age() >= TOO_OLD and self._slots.hand_back(TOO_OLD):
+            self._slots.pace = TOO_OLD  # jobs got slow: hold none ahead until some finish again
+
+    async def _flags(self) -> tuple[str, ...]:
+        flags = self._forbidden_flags
+        if callable(flags):
+            flags = await maybe_await(flags())
+        return tuple(flags or ())

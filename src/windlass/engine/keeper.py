@@ -1,0 +1,197 @@
+"""Keeps this worker's leases, and stops handlers that must not go on.
+
+The keeper is a stepper: `step` does what is due and says when to come back. In production a thread
+hosts it, on a connection of its own, so a handler that blocks the event loop loses nothing; under
+virtual time the test's loop hosts it.
+
+Three times matter, all on this process's monotonic clock:
+
+* every lease/3 the worker's lease is renewed, which covers all its jobs at once;
+* every second, while jobs run, it only asks: was one lost, should one stop?
+* `lease − margin` after the *start* of the last renewal that worked, nobody can be sure any more
+  that the jobs are ours, so every handler is told to stop (self-fencing) before the store could
+  give them to another worker.
+
+A StoreBusyError is different: somebody else holds the database, so nobody can take a lease either,
+and the store counts that time as nobody's. Leases are frozen, and the fence moves along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import Protocol
+
+from windlass.clock import Clock
+from windlass.engine.delivery import Delivery
+from windlass.engine.outage import Outage
+from windlass.errors import StoreBusyError, StoreClosedError, StoreError
+from windlass.observe.logs import Scoped
+from windlass.store.port import Lifeline
+from windlass.store.records import Renewal
+from windlass.tasks.abort import AbortReason
+
+CHECK_EVERY = 1.0
+
+
+class Keeper:
+    """Pure stepping; it owns no thread and no time but the clock's."""
+
+    def __init__(
+        self,
+        worker: str,
+        lease: float,
+        lifeline: Lifeline,
+        held: Mapping[int, Delivery],
+        *,
+        clock: Clock,
+        outage: Outage,
+        logger: Scoped,
+    ) -> None:
+        self._worker = worker
+        self._lease = lease
+        self._lifeline = lifeline
+        self._held = held
+        self._clock = clock
+        self._outage = outage
+        self._logger = logger
+        self._margin = min(lease / 5, 5.0)
+        self._renew_at = clock.monotonic()
+        self._fence_at = self._renew_at + lease - self._margin
+
+    def step(self) -> float:
+        """Do what is due; the seconds until the next step."""
+        now = self._clock.monotonic()
+        deliveries = list(self._held.values())
+        asked = any(delivery.extension is not None for delivery in deliveries)
+        try:
+            if asked or now >= self._renew_at:
+                self._renew(deliveries, now)
+            elif deliveries:
+                self._obey(self._lifeline.check(self._worker, [d.lease for d in deliveries]))
+        except StoreClosedError:
+            return self._lease
+        except StoreBusyError:
+            self._fence_at = self._clock.monotonic() + self._lease - self._margin
+            return min(0.1, self._lease / 10)
+        except StoreError as error:
+            self._fence(self._clock.monotonic())
+            return min(self._outage.failed(error), self._lease / 10)
+        self._outage.worked()
+        # Also while nothing is held: a job that starts meanwhile is looked after within a second.
+        return max(0.0, min(self._renew_at - self._clock.monotonic(), CHECK_EVERY))
+
+    def _renew(self, deliveries: list[Delivery], now: float) -> None:
+        asked = [(d, d.extension) for d in deliveries if d.extension is not None]
+        leases = [delivery.lease for delivery in deliveries]
+        extend = [(delivery.lease, seconds) for delivery, seconds in asked]
+        renewal = self._lifeline.renew(self._worker, self._lease, leases, extend)
+        for delivery, seconds in asked:
+            delivery.fenced_until = max(delivery.fenced_until, now + seconds - self._margin)
+            if delivery.extension == seconds:  # not asked for more in the meantime
+                delivery.extension = None
+        self._renew_at = now + self._lease / 3
+        self._fence_at = now + self._lease - self._margin
+        self._obey(renewal)
+
+    def _obey(self, renewal: Renewal) -> None:
+        for job_id, reason in renewal.lost.items():
+            if (delivery := self._held.get(job_id)) is not None and not delivery.is_over:
+                self._logger.warning("lost the lease of job %d: %s", job_id, reason)
+                delivery.stop(AbortReason(reason.value))
+        for job_id in renewal.cancel:
+            if (delivery := self._held.get(job_id)) is not None:
+                delivery.stop(AbortReason.CANCELLED)
+
+    def _fence(self, now: float) -> None:
+        if now < self._fence_at:
+            return
+        for delivery in list(self._held.values()):
+            if now >= delivery.fenced_until and not delivery.abort.is_set():
+                self._logger.error(
+                    "stopping job %d: its lease could not be renewed", delivery.lease.job_id
+                )
+                delivery.stop(AbortReason.ERROR)
+
+
+def _step(keeper: Keeper, logger: Scoped) -> float:
+    try:
+        return keeper.step()
+    except Exception:  # without leases nothing is safe: keep trying whatever happened
+        logger.exception("the keeper met an error and goes on")
+        return 0.5
+
+
+class KeeperHost(Protocol):
+    """Whatever keeps stepping a keeper until it is told to stop."""
+
+    def start(self) -> None: ...
+
+    def wake(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class KeeperThread:
+    """Hosts a keeper in a daemon thread."""
+
+    def __init__(self, keeper: Keeper, lifeline: Lifeline, logger: Scoped) -> None:
+        self._keeper = keeper
+        self._lifeline = lifeline
+        self._logger = logger
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="windlass-keeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._wake.wait(_step(self._keeper, self._logger))
+                self._wake.clear()
+        finally:
+            self._lifeline.close()
+
+
+class KeeperTask:
+    """Hosts a keeper on the event loop, for virtual time."""
+
+    def __init__(self, keeper: Keeper, lifeline: Lifeline, logger: Scoped) -> None:
+        self._keeper = keeper
+        self._lifeline = lifeline
+        self._logger = logger
+        self._event = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="windlass-keeper")
+
+    def wake(self) -> None:
+        self._event.set()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._lifeline.close()
+
+    async def _run(self) -> None:
+        while True:
+            delay = _step(self._keeper, self._logger)
+            try:
+                await asyncio.wait_for(self._event.wait(), delay)
+            except TimeoutError:
+                pass
+            self._event.clear()

@@ -1,0 +1,43 @@
+"""Writes what running jobs say of themselves, soon and together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.engine.delivery import Delivery
+from windlass.errors import StoreClosedError, StoreError
+from windlass.observe.logs import Scoped
+from windlass.store.port import Store
+
+INTERVAL = 0.25
+
+
+class Noter:
+    """Notes are decoration: one that cannot be written is logged and dropped."""
+
+    def __init__(self, store: Store, logger: Scoped) -> None:
+        self._store = store
+        self._logger = logger
+        self._pending: dict[int, Delivery] = {}
+
+    def add(self, delivery: Delivery) -> None:
+        self._pending[id(delivery)] = delivery
+
+    async def step(self) -> float | None:
+        await self.flush(list(self._pending.values()))
+        return INTERVAL if self._pending else None
+
+    async def flush(self, deliveries: Iterable[Delivery]) -> None:
+        """Write what these deliveries said, in order."""
+        for delivery in deliveries:
+            self._pending.pop(id(delivery), None)
+            notes, delivery.notes = delivery.notes, None
+            for note in notes or ():
+                try:
+                    await self._store.note(delivery.lease, note)
+                except StoreClosedError:
+                    return
+                except StoreError as error:
+                    self._logger.warning(
+                        "a note of job %d was not stored: %s", delivery.lease.job_id, error
+                    )

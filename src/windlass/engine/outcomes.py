@@ -1,0 +1,144 @@
+"""From what a handler returned or raised to what the store is asked to write."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from windlass.clock import Clock, to_micros
+from windlass.engine.delivery import Delivery
+from windlass.engine.handler import Plan
+from windlass.errors import PayloadError, Poison, RetryAfter, RetryAt
+from windlass.model import payload as payloads
+from windlass.model.names import LONGEST
+from windlass.model.outcome import Abandon, Completed, Failed, Nack, clip, describe
+from windlass.model.retry import DEFAULT_RETRY
+from windlass.store.records import CANCEL, RELEASE, Complete, Fail, Outcome
+from windlass.tasks.abort import AbortReason
+
+Complain = Callable[..., None]
+
+
+class HandlerFailed(Exception):
+    """Stands for `Failed(message)` and failed items wherever an exception is expected."""
+
+
+async def from_result(result: Any, delivery: Delivery, plan: Plan, complain: Complain) -> Outcome:
+    """The outcome of a handler that returned."""
+    match result:
+        case Completed():
+            return _completed(result.value, delivery, plan, complain)
+        case Failed():
+            delivery.error = HandlerFailed(result.message)
+            return _failed(delivery.error, delivery, plan, complain, text=str(result.message))
+        case Nack():
+            reason = str(result.reason) or f"not now; again after {result.seconds:g} s"
+            delivery.error = HandlerFailed(reason)
+            return Fail(clip(reason), delay=result.seconds, max_attempts=plan.max_attempts)
+        case Abandon():
+            return RELEASE
+        case list() if delivery.lease.payload.startswith("["):
+            return await _batch(result, delivery, plan, complain)
+        case _:
+            return _completed(result, delivery, plan, complain)
+
+
+def from_error(
+    error: BaseException, delivery: Delivery, plan: Plan, clock: Clock, complain: Complain
+) -> Outcome:
+    """The outcome of a handler that raised, or was stopped."""
+    match delivery.abort.reason:
+        case AbortReason.CANCELLED:
+            return CANCEL
+        case AbortReason.TIMEOUT:
+            delivery.error = TimeoutError(f"ran longer than its timeout of {plan.timeout:g} s")
+            return _failed(delivery.error, delivery, plan, complain)
+        case None:
+            pass
+        case _:
+            return RELEASE
+    delivery.error = error
+    match error:
+        case Poison() | PayloadError():
+            return Fail(describe(error), final=True)
+        case RetryAfter():
+            delay = _bounded(error.seconds)
+            return Fail(describe(error), delay=delay, max_attempts=plan.max_attempts)
+        case RetryAt():
+            delay = _bounded((to_micros(error.instant) - clock.now()) / 1e6)
+            return Fail(describe(error), delay=delay, max_attempts=plan.max_attempts)
+        case _:
+            return _failed(error, delivery, plan, complain)
+
+
+def _bounded(seconds: float) -> float:
+    """What a handler asked for, as far as a store can count: NaN and the past mean now."""
+    return min(seconds, LONGEST) if seconds > 0 else 0.0
+
+
+def _completed(value: Any, delivery: Delivery, plan: Plan, complain: Complain) -> Outcome:
+    """An output is encoded only where it is kept; one that is not JSON costs the output alone."""
+    keep = plan.keep if delivery.lease.keep is None else delivery.lease.keep
+    if value is None or not keep:
+        return plan.complete
+    try:
+        return Complete(payloads.encode_value(value, field="output"), plan.keep)
+    except PayloadError as error:
+        complain("the job is done, but its output cannot be kept: %s", error)
+        return plan.complete
+
+
+def _failed(
+    error: BaseException,
+    delivery: Delivery,
+    plan: Plan,
+    complain: Complain,
+    *,
+    text: str | None = None,
+    payload: str | None = None,
+) -> Outcome:
+    try:
+        delay = plan.retry.delay(delivery.lease.attempts, error)
+    except Exception as broken:  # the user's policy: a broken one must not lose the job
+        complain("the retry policy failed, using the default: %r", broken)
+        delay = DEFAULT_RETRY.delay(delivery.lease.attempts, error)
+    return Fail(
+        describe(error) if text is None else clip(text),
+        delay=delay or 0.0,
+        max_attempts=plan.max_attempts,
+        final=delay is None,
+        payload=payload,
+    )
+
+
+async def _batch(results: list[Any], delivery: Delivery, plan: Plan, complain: Complain) -> Outcome:
+    """An array payload and a list: only the failed items stay for the retry."""
+    items = payloads.decode(delivery.lease.payload)
+    if len(results) != len(items):
+        complain("returned %d results for %d items, so all count as done", len(results), len(items))
+        answers = await asyncio.gather(*map(_item, results))
+        return _completed([value for value, _ in answers], delivery, plan, complain)
+    answers = await asyncio.gather(*map(_item, results))
+    failed = [(item, error) for item, (_, error) in zip(items, answers, strict=True) if error]
+    if not failed:
+        return _completed([value for value, _ in answers], delivery, plan, complain)
+    text = "\n".join(
+        [f"{len(failed)} of {len(items)} items failed", *(describe(e) for _, e in failed[:5])]
+    )
+    delivery.error = HandlerFailed(text)
+    rest = payloads.encode_value([item for item, _ in failed])
+    return _failed(delivery.error, delivery, plan, complain, text=text, payload=rest)
+
+
+async def _item(result: Any) -> tuple[Any, BaseException | None]:
+    try:
+        value = await result if inspect.isawaitable(result) else result
+    except Exception as error:  # one item's failure is that item's outcome
+        return None, error
+    if isinstance(value, Failed):
+        return None, HandlerFailed(value.message)
+    if isinstance(value, BaseException):
+        return None, value
+    return value, None

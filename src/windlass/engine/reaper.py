@@ -1,0 +1,34 @@
+"""Takes jobs back from workers that died."""
+
+from __future__ import annotations
+
+import random
+
+from windlass.observe.logs import Scoped
+from windlass.store.port import Store
+
+MOST_AT_ONCE = 1_000
+
+
+class Reaper:
+    """Any number may run; the interval is jittered so that they do not run in step."""
+
+    def __init__(self, store: Store, interval: float, max_resets: int, logger: Scoped) -> None:
+        self._store = store
+        self._interval = interval
+        self._max_resets = max_resets
+        self._logger = logger
+
+    async def step(self) -> float:
+        reaped = await self._store.reap(MOST_AT_ONCE, self._max_resets)
+        if reaped.requeued:
+            self._logger.warning("took back %d jobs of dead workers", len(reaped.requeued))
+        if reaped.ended:
+            self._logger.error(
+                "gave up on %d jobs whose workers died: %s",
+                len(reaped.ended),
+                ", ".join(map(str, reaped.ended[:10])),
+            )
+        if reaped.total >= MOST_AT_ONCE:
+            return 0.0
+        return self._interval * random.uniform(0.8, 1.0)  # noqa: S311

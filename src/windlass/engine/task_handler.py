@@ -1,0 +1,153 @@
+"""The handler that runs registered tasks: on the loop, in threads, or in processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import types
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from windlass.engine.delivery import Delivery
+from windlass.engine.handler import Plan, Run
+from windlass.engine.processes import ProcessPool
+from windlass.model.names import DEFAULT_MAX_ATTEMPTS
+from windlass.model.retry import DEFAULT_RETRY, Retry
+from windlass.store.records import COMPLETE, Complete
+from windlass.tasks.context import Context, SyncContext
+from windlass.tasks.registry import AnyTask, Registry
+
+CallNext = Callable[..., Awaitable[Any]]
+Middleware = Callable[[Context, CallNext], Awaitable[Any]]
+
+
+class Defaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What applies where a task says nothing."""
+
+    retry: Retry = DEFAULT_RETRY
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    keep: float | None = None
+    timeout: float | None = None
+
+
+class TaskHandler:
+    """Plans for every task in the registry that this worker may run."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        names: Sequence[str],
+        defaults: Defaults,
+        *,
+        middleware: Sequence[Middleware] = (),
+        slots: int,
+    ) -> None:
+        self.tasks = tuple(names)
+        self._registry = registry
+        self._defaults = defaults
+        self._middleware = tuple(middleware)
+        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="windlass-thread")
+        self._processes = ProcessPool(slots)
+
+    def plan(self, task: str) -> Plan:
+        found = self._registry.get(task)
+        options, defaults = found.options, self._defaults
+        keep = defaults.keep if options.keep is None else options.keep
+        run: Run
+        match found.executor:
+            case "async":
+                run = _on_loop(found)
+            case "thread":
+                run = _in_thread(found, self._threads)
+            case "process":
+                run = _in_process(found, self._processes)
+        return Plan(
+            run=_wrapped(run, self._middleware),
+            retry=options.retry or defaults.retry,
+            max_attempts=options.max_attempts or defaults.max_attempts,
+            keep=keep,
+            timeout=options.timeout or defaults.timeout,
+            lease=options.lease,
+            complete=Complete(keep=keep) if keep else COMPLETE,
+        )
+
+    def close(self) -> bool:
+        """Let go of threads and processes; False if a thread is still busy."""
+        self._processes.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        return not any(thread.is_alive() for thread in self._threads._threads if _busy(thread))
+
+
+def _busy(thread: Any) -> bool:
+    thread.join(timeout=0.05)
+    return bool(thread.is_alive())
+
+
+def _on_loop(task: AnyTask) -> Run:
+    function, bind = task.function, task.style.bind
+
+    async def run(context: Context, delivery: Delivery) -> Any:
+        args, kwargs = bind(delivery.lease.payload, context)
+        called = function(*args, **kwargs)
+        if type(called) is types.CoroutineType:
+            return await called
+        return await called if inspect.isawaitable(called) else called
+
+    return run
+
+
+def _in_thread(task: AnyTask, threads: ThreadPoolExecutor) -> Run:
+    """A plain function gets the Context that blocks; an `async def` gets a loop of its own."""
+    function, bind = task.function, task.style.bind
+
+    def call(context: Context, payload: str) -> Any:
+        args, kwargs = bind(payload, context)
+        try:
+            result = function(*args, **kwargs)
+            return asyncio.run(result) if inspect.iscoroutine(result) else result
+        except (StopIteration, GeneratorExit) as error:  # neither can pass through an await
+            raise RuntimeError(f"the handler raised {type(error).__name__}") from error
+
+    async def run(context: Context, delivery: Delivery) -> Any:
+        inner = context if task.is_async else SyncContext(context._around, delivery)
+        variables = contextvars.copy_context()
+        work = asyncio.get_running_loop().run_in_executor(
+            threads, variables.run, call, inner, delivery.lease.payload
+        )
+        delivery.remains = work
+        return await asyncio.shield(work)
+
+    return run
+
+
+def _in_process(task: AnyTask, processes: ProcessPool) -> Run:
+    async def run(context: Context, delivery: Delivery) -> Any:
+        return await processes.run(task, context, delivery)
+
+    return run
+
+
+def _wrapped(run: Run, middleware: Sequence[Middleware]) -> Run:
+    """The onion: the first middleware is outermost."""
+    if not middleware:
+        return run
+
+    async def wrapped(context: Context, delivery: Delivery) -> Any:
+        async def innermost(_: Any = None) -> Any:
+            return await run(context, delivery)
+
+        call: CallNext = innermost
+        for layer in reversed(middleware):
+            call = functools.partial(_layer, layer, context, call)
+        return await call()
+
+    return wrapped
+
+
+async def _layer(layer: Middleware, context: Context, call_next: CallNext, _: Any = None) -> Any:
+    return await layer(context, call_next)

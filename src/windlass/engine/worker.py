@@ -1,0 +1,321 @@
+"""One worker: the loops, put together, started and drained."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.clock import SYSTEM, Clock
+from windlass.engine.claimer import Claimer, ForbiddenFlags
+from windlass.engine.delivery import Delivery
+from windlass.engine.handler import Handler, maybe_await
+from windlass.engine.keeper import Keeper, KeeperHost, KeeperTask, KeeperThread
+from windlass.engine.loop import Loop
+from windlass.engine.noter import Noter
+from windlass.engine.outage import Outage
+from windlass.engine.promoter import Promoter
+from windlass.engine.pruner import Pruner
+from windlass.engine.reaper import Reaper
+from windlass.engine.settler import Settlement, Settler
+from windlass.engine.slots import Slots
+from windlass.errors import StoreError
+from windlass.model.job import Job, JobState
+from windlass.observe.events import Events
+from windlass.observe.logs import scoped
+from windlass.store.port import Lifeline
+from windlass.store.records import Complete, Release, Settled, Verdict
+from windlass.tasks.abort import AbortReason
+from windlass.tasks.context import Context, Surroundings
+
+LAST_WORDS = 2.0
+"""Seconds a handler has to clean up after it was told to stop."""
+
+
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker works. Times are seconds."""
+
+    name: str | None = None
+    slots: int = 10
+    lease: float = 30.0
+    poll_interval: float = 2.0
+    reap_interval: float = 5.0
+    grace: float = 25.0
+    max_resets: int = 5
+    prefetch: int | None = None
+    forbidden_flags: ForbiddenFlags = None
+    max_jobs: int | None = None
+    once: bool = False
+
+
+def make_worker_id(name: str | None) -> str:
+    """A readable name and a random part, so that two workers never share an id."""
+    base = name or f"{socket.gethostname()}-{os.getpid()}"
+    return f"{re.sub(r'[^A-Za-z0-9_.:-]', '-', base)[:80]}-{secrets.token_hex(4)}"
+
+
+class Worker:
+    """Runs jobs of one store with one handler until it is stopped.
+
+    `done` is set, with the reason in `why`, when it has nothing more to do by itself: after `once`
+    ran dry, or after `max_jobs`.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        around: Surroundings,
+        options: WorkerOptions,
+        *,
+        events: Events | None = None,
+        clock: Clock = SYSTEM,
+        keeper_on_loop: bool = False,
+    ) -> None:
+        self.options = options
+        self.id = around.worker_id
+        self.tasks: Sequence[str] = tuple(handler.tasks)
+        self.why = ""
+        self.done = asyncio.Event()
+        self.completed = 0
+        """Deliveries whose settlement was written."""
+        self._store = around.store
+        self._handler = handler
+        self._around = around
+        self._events = events or Events()
+        self._clock = clock
+        self._keeper_on_loop = keeper_on_loop
+        self._logger = scoped(around.logger, "worker", worker_id=self.id)
+        self._held: dict[int, Delivery] = {}
+        self._hurry = asyncio.Event()
+        self._post_handle = getattr(handler, "post_handle", None)
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._drain: asyncio.Task[None] | None = None
+        self._build()
+
+    def _build(self) -> None:
+        options = self.options
+        outage = Outage(self._logger)
+        self._outage = outage
+        self._noter = Noter(self._store, self._logger)
+        self._settler = Settler(self._store, outage, self._before_settling, self._after_settling)
+        self._slots = Slots(
+            options.slots,
+            self._handler,
+            self._around,
+            self._settler,
+            held=self._held,
+            clock=self._clock,
+            events=self._events,
+            logger=self._logger,
+            hungry=self._on_hungry,
+            worker=self,
+            on_note=self._on_note,
+        )
+        self._claimer = Claimer(
+            self._store,
+            self._slots,
+            self._handler,
+            worker=self,
+            worker_id=self.id,
+            lease=options.lease,
+            poll_interval=options.poll_interval,
+            prefetch=options.prefetch,
+            forbidden_flags=options.forbidden_flags,
+            max_jobs=options.max_jobs,
+            once=options.once,
+            events=self._events,
+            finished=self._on_finished,
+            held=lambda: len(self._held),
+        )
+        self._claiming = self._loop("claimer", self._claimer.step)
+        promoter = Promoter(self._store, options.poll_interval)
+        reaper = Reaper(self._store, options.reap_interval, options.max_resets, self._logger)
+        self._promoting = self._loop("promoter", promoter.step)
+        self._noting = self._loop("noter", self._noter.step, first_delay=None)
+        self._loops = [
+            self._claiming,
+            self._promoting,
+            self._noting,
+            self._loop("reaper", reaper.step, first_delay=options.reap_interval),
+            self._loop("pruner", Pruner(self._store).step, first_delay=options.reap_interval),
+        ]
+
+    def _loop(self, name: str, step: Any, first_delay: float | None = 0.0) -> Loop:
+        return Loop(name, step, outage=self._outage, logger=self._logger, first_delay=first_delay)
+
+    # ── life ──
+
+    async def start(self) -> None:
+        self._events.emit("worker:create", worker=self, tasks=self.tasks)
+        lifeline = self._store.lifeline()
+        self._keeper = self._host(lifeline)
+        self._keeper.start()
+        self._slots.start()
+        self._unsubscribe = self._store.subscribe(self._on_hint)
+        for loop in self._loops:
+            loop.start()
+
+    def _host(self, lifeline: Lifeline) -> KeeperHost:
+        keeper = Keeper(
+            self.id,
+            self.options.lease,
+            lifeline,
+            self._held,
+            clock=self._clock,
+            outage=Outage(self._logger),
+            logger=self._logger,
+        )
+        if self._keeper_on_loop:
+            return KeeperTask(keeper, lifeline, self._logger)
+        return KeeperThread(keeper, lifeline, self._logger)
+
+    async def stop(self) -> None:
+        """Drain: claim no more, hand back what has not started, wait up to the grace period, then
+        tell the rest to stop and hand those back too. Nothing is left running."""
+        if self._drain is None:
+            self._events.emit("worker:release", worker=self)
+            self._drain = asyncio.ensure_future(self._do_drain())
+        await asyncio.shield(self._drain)
+
+    def hurry(self) -> None:
+        """Wait no longer for running handlers."""
+        self._hurry.set()
+
+    async def _do_drain(self) -> None:
+        self._claimer.is_closed = True
+        self._unsubscribe()
+        await asyncio.gather(*(loop.stop() for loop in self._loops if loop is not self._noting))
+        self._slots.hand_back()
+        if not await self._slots.close(self.options.grace, self._hurry):
+            count = self._slots.stop_running(AbortReason.SHUTDOWN)
+            if count:
+                self._logger.warning("told %d running jobs to stop; they go back", count)
+            if not await self._slots.join(LAST_WORDS):
+                await self._slots.kill()
+        await self._noting.stop()
+        await self._finish_settling()
+        await self._keeper.stop()
+        try:
+            await self._store.retire(self.id)
+        except StoreError as error:
+            self._logger.warning("could not sign off; leases will run out instead: %s", error)
+        self._events.emit("worker:stop", worker=self, error=None)
+
+    async def _finish_settling(self) -> None:
+        """What cannot be written within a lease is no longer ours to write."""
+        try:
+            await asyncio.wait_for(self._settler.flush(), self.options.lease)
+        except TimeoutError:
+            self._logger.error("some outcomes could not be written; those jobs will run again")
+            await self._settler.stop()
+
+    # ── what the parts tell each other ──
+
+    def _on_hint(self) -> None:
+        self._claimer.hinted()
+        self._claiming.wake_from_anywhere()
+        self._promoting.wake_from_anywhere()
+
+    def _on_hungry(self) -> None:
+        if self._claimer.is_wanting():
+            self._claiming.wake()
+
+    def _on_note(self, delivery: Delivery) -> None:
+        self._noter.add(delivery)
+        self._noting.wake()
+
+    def _on_finished(self, why: str) -> None:
+        self.why = why
+        self.done.set()
+
+    async def _before_settling(self, batch: Sequence[Settlement]) -> None:
+        told = [delivery for delivery, _ in batch if delivery.notes]
+        if told:
+            await self._noter.flush(told)
+
+    async def _after_settling(
+        self, batch: Sequence[Settlement], settled: Sequence[Settled]
+    ) -> None:
+        held = self._held
+        quiet = not self._is_watched()
+        for (delivery, outcome), answer in zip(batch, settled, strict=True):
+            job_id = delivery.lease.job_id
+            if held.get(job_id) is delivery:
+                del held[job_id]
+            if answer.verdict is not Verdict.APPLIED and not delivery.settled_inside:
+                if delivery.started_at and not isinstance(outcome, Release):
+                    self._logger.warning(
+                        "job %d ended, but its lease was %s; the outcome was not written",
+                        job_id,
+                        answer.verdict,
+                    )
+                continue
+            self.completed += 1
+            if not quiet and delivery.started_at:
+                await self._tell(delivery, outcome, answer)
+        if self._claimer.is_exhausted and not held:
+            self._on_finished("max_jobs")
+        if self.options.once:
+            self._claimer.hinted()
+            self._claiming.wake()
+
+    def _is_watched(self) -> bool:
+        return (
+            self._post_handle is not None
+            or self._logger.isEnabledFor(20)
+            or any(self._events.wants(f"job:{name}") for name in _ENDINGS)
+        )
+
+    async def _tell(self, delivery: Delivery, outcome: Any, answer: Settled) -> None:
+        job = delivery.lease.job
+        error = delivery.error
+        self._log(delivery, job, outcome, answer)
+        if isinstance(outcome, Complete) or delivery.settled_inside:
+            self._events.emit("job:success", worker=self, job=job)
+        elif error is not None:
+            self._events.emit("job:error", worker=self, job=job, error=error)
+            if answer.state is JobState.FAILED:
+                self._events.emit("job:failed", worker=self, job=job, error=error)
+        self._events.emit("job:complete", worker=self, job=job, error=error)
+        if self._post_handle is not None:
+            try:
+                await maybe_await(self._post_handle(Context(self._around, delivery), job))
+            except Exception:  # the user's hook: the job is settled, so only the hook failed
+                self._logger.exception("post_handle raised after job %d", job.id)
+
+    def _log(self, delivery: Delivery, job: Job, outcome: Any, answer: Settled) -> None:
+        fields = {"label": "job", "task": job.task, "job_id": job.id}
+        took = (asyncio.get_running_loop().time() - delivery.started_at) * 1000
+        lease_says = delivery.lease.max_attempts
+        match answer.state:
+            case JobState.FAILED:
+                self._logger.error("failed for good: %s", _first_line(outcome), extra=fields)
+            case JobState.SCHEDULED | JobState.READY if delivery.error is not None:
+                self._logger.warning(
+                    "attempt %d of %d failed, again in %.1f s: %s",
+                    job.attempts,
+                    outcome.max_attempts if lease_says is None else lease_says,
+                    outcome.delay,
+                    _first_line(outcome),
+                    extra=fields,
+                )
+            case JobState.READY:
+                self._logger.info("handed back", extra=fields)
+            case JobState.CANCELLED:
+                self._logger.info("cancelled", extra=fields)
+            case _:
+                self._logger.info("completed in %.1f ms", took, extra=fields)
+
+
+_ENDINGS = ("success", "error", "failed", "complete")
+
+
+def _first_line(outcome: Any) -> str:
+    text = getattr(outcome, "error", "")
+    return str(text).split("\n", 1)[0]

@@ -1,0 +1,255 @@
+"""What operators ask for: look at jobs and change them. Running jobs are never changed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from windlass.model.job import Job, JobState
+from windlass.store.records import JobFilter, Paused, WorkerInfo
+from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.rows import Row, json_text
+
+_WAITING = (JobState.SCHEDULED, JobState.READY)
+_ENDED = (JobState.FAILED, JobState.CANCELLED)
+
+Change = Callable[[rows.Changes, Row, int], None]
+
+_counts = msgspec.json.Decoder(dict[JobState, int]).decode
+_workers = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
+_paused = msgspec.json.Decoder(list[tuple[str, str]]).decode
+
+
+# ── looking ──
+
+
+def get(db: Session, job_id: int) -> Row | None:
+    ids = json_text([job_id])
+    found = rows.read(db, "read_jobs", ids=ids) or rows.read(db, "read_history", ids=ids)
+    return found[0] if found else None
+
+
+def get_by_key(db: Session, key: str) -> Row | None:
+    found = rows.read(db, "read_keyed", keys=json_text([key]))
+    return found[0] if found else None
+
+
+def find(db: Session, wanted: JobFilter) -> list[Row]:
+    if wanted.ids is not None:
+        found = _find_by_id(db, wanted)
+    else:
+        found = _find_by_page(db, wanted)
+    found.sort(key=lambda row: row.id)
+    return found[: wanted.limit]
+
+
+def _find_by_id(db: Session, wanted: JobFilter) -> list[Row]:
+    ids = json_text(sorted({job_id for job_id in wanted.ids or () if job_id > wanted.after}))
+    found = rows.read(db, "read_jobs", ids=ids) + rows.read(db, "read_history", ids=ids)
+    return [
+        row
+        for row in found
+        if (wanted.states is None or row.state in wanted.states)
+        and (wanted.task is None or row.task == wanted.task)
+        and (wanted.queue is None or row.queue == wanted.queue)
+        and (wanted.key is None or row.key == wanted.key)
+    ]
+
+
+def _find_by_page(db: Session, wanted: JobFilter) -> list[Row]:
+    """Finished jobs have indexes of their own; the others are walked by id."""
+    page = {
+        "after": wanted.after,
+        "task": wanted.task,
+        "queue": wanted.queue,
+        "key": wanted.key,
+        "limit": wanted.limit,
+    }
+    found: list[Row] = []
+    states = None if wanted.states is None else set(wanted.states)
+    if states is None or JobState.COMPLETED in states:
+        found += rows.read(db, "find_history", **page)
+    if states is None:
+        found += rows.read(db, "find_jobs", states=None, **page)
+    elif open_states := states - {JobState.COMPLETED, *_ENDED}:
+        stored = [*open_states, *(["waiting"] if JobState.READY in open_states else [])]
+        found += rows.read(db, "find_jobs", states=json_text(stored), **page)
+    for state in _ENDED:
+        if states is not None and state in states:
+            found += rows.read(db, "find_ended", state=state.value, **page)
+    return found
+
+
+def counts(db: Session) -> dict[JobState, int]:
+    return dict.fromkeys(JobState, 0) | _counts(db.value("count_jobs"))
+
+
+def workers(db: Session) -> list[WorkerInfo]:
+    return [WorkerInfo(*worker) for worker in _workers(db.value("list_workers"))]
+
+
+def paused(db: Session) -> Paused:
+    names = _paused(db.value("list_paused"))
+    return Paused(
+        tasks=tuple(name for kind, name in names if kind == "task"),
+        queues=tuple(name for kind, name in names if kind == "queue"),
+    )
+
+
+# ── changing ──
+
+
+def _change(
+    db: Session, ids: Sequence[int], states: Sequence[JobState], now: int, change: Change
+) -> list[Row]:
+    found = {row.id: row for row in rows.read(db, "read_jobs", ids=json_text(list(set(ids))))}
+    changes = rows.Changes()
+    changed = []
+    for job_id in dict.fromkeys(ids):
+        row = found.get(job_id)
+        if row is not None and row.state in states:
+            changes.change(row)
+            change(changes, row, now)
+            changed.append(row)
+    if changed:
+        changes.save(db)
+    return changed
+
+
+def cancel(db: Session, ids: Sequence[int], now: int) -> list[Row]:
+    def change(changes: rows.Changes, row: Row, now: int) -> None:
+        if row.state is JobState.RUNNING:
+            row.cancel_requested = 1
+            row.updated_at = now
+        else:
+            rows.close(row, JobState.CANCELLED, now)
+
+    return _change(db, ids, (*_WAITING, JobState.RUNNING), now, change)
+
+
+def complete(db: Session, ids: Sequence[int], now: int) -> list[Row]:
+    def change(changes: rows.Changes, row: Row, now: int) -> None:
+        changes.finish(row, None, now)
+
+    return _change(db, ids, (*_WAITING, JobState.FAILED), now, change)
+
+
+def fail(db: Session, ids: Sequence[int], reason: str, now: int) -> list[Row]:
+    def change(changes: rows.Changes, row: Row, now: int) -> None:
+        row.attempts = row.limit
+        row.last_error = reason
+        rows.close(row, JobState.FAILED, now)
+
+    return _change(db, ids, (*_WAITING, JobState.FAILED), now, change)
+
+
+def reschedule(
+    db: Session,
+    ids: Sequence[int],
+    run_at: int | None,
+    priority: int | None,
+    attempts: int | None,
+    max_attempts: int | None,
+    now: int,
+) -> list[Row]:
+    def change(changes: rows.Changes, row: Row, now: int) -> None:
+        row.run_at = row.run_at if run_at is None else run_at
+        row.priority = row.priority if priority is None else priority
+        row.attempts = row.attempts if attempts is None else attempts
+        row.max_attempts = row.max_attempts if max_attempts is None else max_attempts
+        row.updated_at = now
+        if row.state is JobState.FAILED and attempts is None:
+            return
+        if row.attempts >= row.limit:
+            rows.close(row, JobState.FAILED, now)
+        else:
+            row.finished_at = None
+            row.state = rows.waiting_state(row.run_at, now)
+
+    return _change(db, ids, (*_WAITING, JobState.FAILED), now, change)
+
+
+def retry(db: Session, ids: Sequence[int], now: int) -> list[Row]:
+    def change(changes: rows.Changes, row: Row, now: int) -> None:
+        row.attempts = row.resets = 0
+        row.suspect = 0
+        row.finished_at = None
+        row.run_at = row.updated_at = now
+        row.state = JobState.READY
+
+    free = _with_free_keys(db, ids)
+    states = (JobState.SCHEDULED, JobState.FAILED, JobState.CANCELLED)
+    return _change(db, free, states, now, change)
+
+
+def _with_free_keys(db: Session, ids: Sequence[int]) -> list[int]:
+    """Without the cancelled jobs whose key another job, or an earlier one here, has by now."""
+    found = {row.id: row for row in rows.read(db, "read_jobs", ids=json_text(list(set(ids))))}
+    cancelled = {row.key for row in found.values() if row.state is JobState.CANCELLED and row.key}
+    if not cancelled:
+        return list(ids)
+    holders = rows.read(db, "read_keyed", keys=json_text(sorted(cancelled)))
+    taken = {row.key for row in holders}
+    free = []
+    for job_id in dict.fromkeys(ids):
+        row = found.get(job_id)
+        if row is not None and row.state is JobState.CANCELLED and row.key is not None:
+            if row.key in taken:
+                continue
+            taken.add(row.key)
+        free.append(job_id)
+    return free
+
+
+def remove(db: Session, key: str, now: int) -> Row | None:
+    row = get_by_key(db, key)
+    if row is None:
+        return None
+    changes = rows.Changes()
+    if row.state is JobState.RUNNING:
+        changes.change(row)
+        row.key = None
+        row.superseded = 1
+        row.updated_at = now
+    else:
+        changes.remove(row)
+    changes.save(db)
+    return row
+
+
+def unlock(db: Session, names: Sequence[str], max_resets: int, now: int) -> list[Row]:
+    held = rows.read(db, "read_held", workers=json_text(list(names)))
+    changes = rows.Changes()
+    for row in held:
+        changes.take_back(row, max_resets, now)
+    if held:
+        changes.save(db)
+    db.run("delete_workers", {"workers": json_text(list(names))})
+    return held
+
+
+def pause(db: Session, task: str | None, queue: str | None) -> None:
+    _set_paused(db, "insert_paused", task, queue)
+
+
+def resume(db: Session, task: str | None, queue: str | None) -> None:
+    _set_paused(db, "delete_paused", task, queue)
+    db.made_ready = True
+
+
+def _set_paused(db: Session, statement: str, task: str | None, queue: str | None) -> None:
+    if task is not None:
+        db.run(statement, {"kind": "task", "name": task})
+    if queue is not None:
+        db.run(statement, {"kind": "queue", "name": queue})
+        queues.admit(db, {queue})
+
+
+def delete_failed(db: Session, limit: int) -> int:
+    return db.run("delete_failed", {"limit": limit})
+
+
+def jobs(found: Sequence[Row]) -> list[Job]:
+    return [row.job() for row in found]

@@ -1,0 +1,262 @@
+"""Adding jobs.
+
+Everything that needs no database is prepared by the caller, before the transaction: jobs that
+differ only in their payload become one INSERT of the payloads, others one of whole rows. Keyed
+jobs are compared with what is there, in order, by the rules in `rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from windlass.clock import to_datetime
+from windlass.model import payload as payloads
+from windlass.model.job import Job, JobState
+from windlass.model.names import DEFAULT_MAX_ATTEMPTS
+from windlass.store.records import NewJob
+from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.rows import Row, json_text
+
+_WithPayload = TypeVar("_WithPayload", NewJob, Row)
+
+_MOST_ROWS = 1000
+_MOST_TEXT = 4_000_000
+
+
+class Added:
+    """What an enqueue did; `jobs` turns it into what the caller is given."""
+
+    __slots__ = ("first_id", "new", "now", "rows", "values")
+
+    def __init__(
+        self,
+        new: Sequence[NewJob],
+        values: Sequence[Any],
+        now: int,
+        first_id: int = 0,
+        rows: list[Row] | None = None,
+    ) -> None:
+        self.new = new
+        self.values = values
+        self.now = now
+        self.first_id = first_id
+        self.rows = rows
+
+    def jobs(self) -> list[Job]:
+        if self.rows is not None:
+            return [row.job() for row in self.rows]
+        return self._plain_jobs()
+
+    def _plain_jobs(self) -> list[Job]:
+        now = self.now
+        created_at = to_datetime(now)
+        instants = {now: created_at}
+        ready, scheduled = JobState.READY, JobState.SCHEDULED
+        jobs = []
+        job_id = self.first_id
+        for new, value in zip(self.new, self.values, strict=True):
+            run_at = now + new.delay if new.run_at is None else new.run_at
+            instant = instants.get(run_at)
+            if instant is None:
+                instant = instants[run_at] = to_datetime(run_at)
+            most = new.max_attempts
+            jobs.append(
+                Job(
+                    id=job_id,
+                    task=new.task,
+                    payload=value,
+                    state=ready if run_at <= now else scheduled,
+                    priority=new.priority,
+                    run_at=instant,
+                    attempts=0,
+                    max_attempts=DEFAULT_MAX_ATTEMPTS if most is None else most,
+                    last_error=None,
+                    key=new.key,
+                    queue=new.queue,
+                    flags=new.flags,
+                    revision=0,
+                    created_at=created_at,
+                    updated_at=created_at,
+                    locked_by=None,
+                    keep=new.keep,
+                )
+            )
+            job_id += 1
+        return jobs
+
+
+class Enqueue:
+    """One call to enqueue, prepared; calling it does the work inside a transaction."""
+
+    def __init__(self, jobs: Sequence[NewJob]) -> None:
+        self._jobs = jobs
+        # What cannot be read back is refused before any row is written.
+        self._values = [payloads.decode(new.payload) for new in jobs]
+        self._keyed = any(new.key is not None for new in jobs)
+        self._same = not self._keyed and _differ_only_in_payload(jobs)
+        self._texts = [] if self._keyed else list(self._chunks())
+        self._queues = {new.queue for new in jobs if new.queue is not None}
+
+    def __call__(self, db: Session, now: int) -> Added:
+        db.made_ready = True
+        if self._keyed:
+            added = self._add_keyed(db, now)
+        else:
+            added = Added(self._jobs, self._values, now, self._add_plain(db, now))
+            queues.admit(db, self._queues)
+        return added
+
+    def _chunks(self) -> Iterator[tuple[int, str]]:
+        for chunk in _cut(self._jobs):
+            if self._same:
+                text = "[" + ",".join([new.payload for new in chunk]) + "]"
+            else:
+                text = json_text(
+                    [
+                        (
+                            new.task,
+                            new.payload,
+                            new.queue,
+                            new.run_at,
+                            new.delay,
+                            new.max_attempts,
+                            None,
+                            new.priority,
+                            new.flags,
+                            new.keep,
+                            0,
+                        )
+                        for new in chunk
+                    ]
+                )
+            yield len(chunk), text
+
+    def _add_plain(self, db: Session, now: int) -> int:
+        """The id of the first: one transaction numbers its rows without gaps, in order."""
+        if not self._jobs:
+            return 0
+        last = 0
+        for _, text in self._texts:
+            if self._same:
+                last = db.insert("insert_same", {**self._shared(now), "payloads": text})
+            else:
+                last = db.insert("insert_mixed", {"rows": text, "now": now})
+        return last - len(self._jobs) + 1
+
+    def _shared(self, now: int) -> dict[str, object]:
+        new = self._jobs[0]
+        run_at = rows.due(new, now)
+        if run_at > now:
+            state = "scheduled"
+        else:
+            state = "ready" if new.queue is None else "waiting"
+        return {
+            "task": new.task,
+            "state": state,
+            "priority": new.priority,
+            "run_at": run_at,
+            "max_attempts": new.max_attempts,
+            "queue": new.queue,
+            "flags": None if new.flags is None else json_text(new.flags),
+            "keep": new.keep,
+            "now": now,
+        }
+
+    def _add_keyed(self, db: Session, now: int) -> Added:
+        keys = {new.key for new in self._jobs if new.key is not None}
+        existing = rows.read(db, "read_keyed", keys=json_text(sorted(keys)))
+        by_key = {row.key: row for row in existing}
+        changes = rows.Changes()
+        fresh: list[Row] = []
+        result: list[Row] = []
+        for new in self._jobs:
+            row = by_key.get(new.key) if new.key is not None else None
+            if row is not None and (
+                row.state is not JobState.RUNNING or new.key_mode == "unsafe_dedupe"
+            ):
+                _add_again(changes, row, new, now)
+            else:
+                if row is not None:
+                    changes.change(row)
+                    row.key = None
+                    row.superseded = 1
+                    row.updated_at = now
+                row = rows.new_row(new, now)
+                fresh.append(row)
+                if new.key is not None:
+                    by_key[new.key] = row
+            result.append(row)
+        changes.save_only(db)
+        _insert_rows(db, fresh, now)
+        queues.admit(db, changes.touched | self._queues)
+        return Added(self._jobs, self._values, now, rows=result)
+
+
+def _add_again(changes: rows.Changes, row: Row, new: NewJob, now: int) -> None:
+    if row.id:
+        changes.change(row)
+    if new.key_mode == "unsafe_dedupe":
+        row.revision += 1
+        row.updated_at = now
+    else:
+        rows.replace(row, new, now)
+
+
+def _insert_rows(db: Session, fresh: Sequence[Row], now: int) -> None:
+    for chunk in _cut(fresh):
+        text = json_text(
+            [
+                (
+                    row.task,
+                    row.payload,
+                    row.queue,
+                    row.run_at,
+                    0,
+                    row.max_attempts,
+                    row.key,
+                    row.priority,
+                    row.flags,
+                    row.keep,
+                    row.revision,
+                )
+                for row in chunk
+            ]
+        )
+        last = db.insert("insert_mixed", {"rows": text, "now": now})
+        for row_id, row in enumerate(chunk, last - len(chunk) + 1):
+            row.id = row_id
+
+
+def _differ_only_in_payload(jobs: Sequence[NewJob]) -> bool:
+    """Whether one INSERT of payloads will do; scalars would lose their quotes there."""
+    if not jobs:
+        return False
+    first = jobs[0]
+    task, queue, run_at, delay = first.task, first.queue, first.run_at, first.delay
+    most, priority, flags, keep = first.max_attempts, first.priority, first.flags, first.keep
+    return all(
+        new.task == task
+        and new.payload[:1] in "{["
+        and new.run_at == run_at
+        and new.delay == delay
+        and new.priority == priority
+        and new.queue == queue
+        and new.max_attempts == most
+        and new.flags == flags
+        and new.keep == keep
+        for new in jobs
+    )
+
+
+def _cut(jobs: Sequence[_WithPayload]) -> Iterator[Sequence[_WithPayload]]:
+    """Pieces of at most 1,000 jobs and a few megabytes of payload."""
+    start = size = 0
+    for end, new in enumerate(jobs):
+        size += len(new.payload)
+        if end > start and (end - start == _MOST_ROWS or size > _MOST_TEXT):
+            yield jobs[start:end]
+            start, size = end, len(new.payload)
+    if start < len(jobs):
+        yield jobs[start:]

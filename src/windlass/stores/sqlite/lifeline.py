@@ -1,0 +1,83 @@
+"""A worker's liveness, on a connection of its own: it goes on while the event loop is blocked."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.clock import Clock
+from windlass.errors import StoreClosedError
+from windlass.store.records import Lease, LostReason, Renewal
+from windlass.stores.sqlite.connection import Session, connect, patiently, translate
+from windlass.stores.sqlite.locking import LockWatch, begin
+from windlass.stores.sqlite.rows import json_text, micros
+
+_PATIENCE = 1.0
+"""Seconds one renewal waits for the write lock; the keeper asks again soon enough."""
+
+_answers = msgspec.json.Decoder(list[tuple[int, LostReason | None]]).decode
+
+
+class SqliteLifeline:
+    """Renews and checks leases. It may be made in one thread and used in another.
+
+    Its commits are not synced to disk: after a power loss no worker is alive anyway.
+    """
+
+    def __init__(self, path: str, clock: Clock, watch: LockWatch) -> None:
+        self._path = path
+        self._clock = clock
+        self._watch = watch
+        self._connection = connect(path, "normal")
+        self._db = Session(self._connection)
+        self._closed = False
+
+    def renew(
+        self,
+        worker: str,
+        lease: float,
+        leases: Sequence[Lease],
+        extend: Sequence[tuple[Lease, float]] = (),
+    ) -> Renewal:
+        self._check_open()
+        db = self._db
+        now = begin(db, self._clock, self._watch, self._path, _PATIENCE)
+        try:
+            end = now + micros(lease)
+            beat = {"worker": worker, "expires_at": end, "lease": micros(lease), "fresh": end}
+            db.run("beat_worker", beat)
+            if extend:
+                ends = [(held.job_id, held.token, now + micros(time)) for held, time in extend]
+                db.run("extend_leases", {"leases": json_text(ends)})
+            renewal = self._answer(leases)
+            db.control("COMMIT")
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+        finally:
+            if self._connection.in_transaction:
+                db.control("ROLLBACK")
+        return renewal
+
+    def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
+        self._check_open()
+        return patiently(lambda: self._answer(leases), self._path, limit=_PATIENCE)
+
+    def _answer(self, leases: Sequence[Lease]) -> Renewal:
+        if not leases:
+            return Renewal()
+        asked = json_text([(lease.job_id, lease.token) for lease in leases])
+        answers = _answers(self._db.value("check_leases", {"leases": asked}))
+        return Renewal(
+            lost={job_id: reason for job_id, reason in answers if reason is not None},
+            cancel=frozenset(job_id for job_id, reason in answers if reason is None),
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError("this lifeline was closed")
+
+    def close(self) -> None:
+        self._closed = True
+        self._connection.close()

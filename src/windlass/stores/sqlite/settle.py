@@ -1,0 +1,127 @@
+"""Ending deliveries.
+
+The common case, completed, is one DELETE guarded by the token (and one copy into the history of
+what is kept). If it meets fewer rows than it was given somebody lost a lease, and the whole
+transaction is done again carefully: rows are read, decided one by one, and written back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.model.job import JobState
+from windlass.store.records import (
+    MAX_LOG,
+    Complete,
+    Lease,
+    Note,
+    Outcome,
+    Settled,
+    Verdict,
+)
+from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.rows import json_text
+
+Settlement = tuple[Lease, Outcome]
+
+_COMPLETED = Settled(Verdict.APPLIED, JobState.COMPLETED)
+_FEW_CLAIMS = 3
+_ids = msgspec.json.Decoder(list[int]).decode
+
+
+class NotAllHeld(Exception):
+    """Raised inside a transaction when the quick way met a lost lease; never leaves the store."""
+
+
+def settle(db: Session, settlements: Sequence[Settlement], now: int) -> list[Settled]:
+    if db.careful or len({lease.job_id for lease, _ in settlements}) < len(settlements):
+        # Where two deliveries of one job are settled the answers depend on their order.
+        return _settle_carefully(db, settlements, now)
+    completed: list[Lease] = []
+    kept: list[tuple[int, int, str | None, float, int]] = []
+    others: list[tuple[int, Settlement]] = []
+    for place, (lease, outcome) in enumerate(settlements):
+        if not isinstance(outcome, Complete):
+            others.append((place, (lease, outcome)))
+            continue
+        completed.append(lease)
+        keep = outcome.keep if lease.keep is None else lease.keep
+        if keep:
+            expires_at = now + rows.micros(keep)
+            kept.append((lease.job_id, lease.token, outcome.output, keep, expires_at))
+    if kept:
+        copied = db.run("keep_completed", {"completed": json_text(kept), "now": now})
+        if copied != len(kept):
+            raise NotAllHeld
+    if completed:
+        _delete(db, completed)
+    answers = [_COMPLETED] * len(settlements)
+    if others:
+        rest = _settle_carefully(db, [settlement for _, settlement in others], now)
+        for (place, _), answer in zip(others, rest, strict=True):
+            answers[place] = answer
+    return answers
+
+
+def _delete(db: Session, leases: Sequence[Lease]) -> None:
+    by_claim: dict[int, list[int]] = {}
+    for lease in leases:
+        by_claim.setdefault(lease.token - lease.job_id, []).append(lease.job_id)
+    if len(by_claim) <= _FEW_CLAIMS:
+        deleted = 0
+        for base, ids in by_claim.items():
+            text = "[" + ",".join(map(str, ids)) + "]"
+            deleted += db.run("delete_completed", {"ids": text, "base": base})
+    else:
+        pairs = json_text([(lease.job_id, lease.token) for lease in leases])
+        deleted = db.run("delete_completed_pairs", {"pairs": pairs})
+    if deleted != len(leases):
+        raise NotAllHeld
+    touched = {lease.queue for lease in leases if lease.queue is not None}
+    if touched:
+        queues.admit(db, touched)
+        db.made_ready = True
+
+
+def _settle_carefully(db: Session, settlements: Sequence[Settlement], now: int) -> list[Settled]:
+    wanted = json_text(sorted({lease.job_id for lease, _ in settlements}))
+    known = {row.id: row for row in rows.read(db, "read_jobs", ids=wanted)}
+    unknown = [lease.job_id for lease, _ in settlements if lease.job_id not in known]
+    in_history = (
+        set(_ids(db.value("known_history", {"ids": json_text(unknown)}))) if unknown else set()
+    )
+    changes = rows.Changes()
+    answers: list[Settled] = []
+    for lease, outcome in settlements:
+        row = known.get(lease.job_id)
+        if row is not None and row.state is JobState.RUNNING and row.token == lease.token:
+            changes.end(row, outcome, now)
+            answers.append(Settled(Verdict.APPLIED, row.state))
+        elif lease.job_id in changes.gone:
+            kept = lease.job_id in changes.kept
+            answers.append(Settled(Verdict.LOST if kept else Verdict.MISSING))
+        else:
+            there = row is not None or lease.job_id in in_history
+            answers.append(Settled(Verdict.LOST if there else Verdict.MISSING))
+    changes.save(db)
+    return answers
+
+
+def note(db: Session, lease: Lease, what: Note, now: int) -> Verdict:
+    written = db.run(
+        "note_job",
+        {
+            "progress": what.progress,
+            "entry": what.entry,
+            "most": MAX_LOG,
+            "now": now,
+            "id": lease.job_id,
+            "token": lease.token,
+        },
+    )
+    if written:
+        return Verdict.APPLIED
+    return Verdict.LOST if db.value("peek_job", {"id": lease.job_id}) else Verdict.MISSING

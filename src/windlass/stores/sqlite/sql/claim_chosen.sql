@@ -1,0 +1,22 @@
+-- As claim_ready, but only jobs without these flags, and with :suspect (0 or 1) in that column.
+-- Index expected: windlass_jobs_ready.
+SELECT CAST(json_group_array(json_array(
+  j.id, :base + j.id, :worker, j.task, j.payload, j.attempts + 1, j.deliveries + 1, j.max_attempts,
+  j.priority, j.run_at, j.key, j.queue, json(j.flags), j.revision, j.resets,
+  json(iif(j.suspect, 'true', 'false')), j.keep, j.created_at, j.updated_at, j.last_error
+)) AS BLOB)
+FROM (
+  /*branch*/
+  SELECT priority, run_at, id FROM windlass_jobs
+  WHERE state = 'ready' AND task = :task0
+    AND suspect = :suspect
+    AND :task0 NOT IN (SELECT name FROM windlass_paused WHERE kind = 'task')
+    AND (flags IS NULL OR NOT EXISTS (
+      SELECT 1 FROM json_each(flags) AS f
+      WHERE f.value IN (SELECT value FROM json_each(:forbidden))
+    ))
+  /*end*/
+  ORDER BY priority, run_at, id
+  LIMIT :limit
+) AS c
+CROSS JOIN windlass_jobs AS j ON j.id = c.id

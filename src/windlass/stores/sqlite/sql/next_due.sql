@@ -1,0 +1,3 @@
+-- When the next scheduled job is due.
+-- Index expected: windlass_jobs_scheduled, covering.
+SELECT min(run_at) FROM windlass_jobs WHERE state = 'scheduled'

@@ -1,0 +1,4 @@
+-- Whether a job is known at all, finished or not.
+-- Index expected: the primary keys.
+SELECT EXISTS (SELECT 1 FROM windlass_jobs WHERE id = :id)
+  OR EXISTS (SELECT 1 FROM windlass_history WHERE id = :id)

@@ -1,0 +1,314 @@
+"""The store: each verb of the port as one operation for the writer thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from windlass.clock import SYSTEM, Clock
+from windlass.errors import ConfigError, StoreClosedError
+from windlass.model.job import Job, JobState
+from windlass.store.port import Joined, Transaction
+from windlass.store.records import (
+    RELEASE,
+    Capabilities,
+    ClaimRequest,
+    JobFilter,
+    Lease,
+    NewJob,
+    Note,
+    Outcome,
+    Paused,
+    Reaped,
+    Settled,
+    Verdict,
+    WorkerInfo,
+)
+from windlass.stores.sqlite import admin, upkeep
+from windlass.stores.sqlite.claim import PastHeads, claim, must_write
+from windlass.stores.sqlite.connection import Session, Synchronous
+from windlass.stores.sqlite.enqueue import Added, Enqueue
+from windlass.stores.sqlite.joined import SqliteJoined
+from windlass.stores.sqlite.lifeline import SqliteLifeline
+from windlass.stores.sqlite.locking import LockWatch
+from windlass.stores.sqlite.rows import Row
+from windlass.stores.sqlite.settle import note, settle
+from windlass.stores.sqlite.transaction import open_connection, open_transaction
+from windlass.stores.sqlite.writer import Operation, Read, Write, Writer
+
+_TIME_TO_RENEW = 0.25
+"""Seconds in which every live worker that could not renew will have done so."""
+
+
+class SqliteStore:
+    """Jobs in one SQLite file, shared by every process on this machine.
+
+    `synchronous="full"` (default) makes each commit survive power loss; "normal" is faster, may
+    lose the last commits to power loss (not to kill -9) and never corrupts. `busy_timeout` is how
+    many seconds a call waits while another transaction holds the file, before StoreBusyError.
+    """
+
+    capabilities = Capabilities(shared=True, durable=True, transactions=True)
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock = SYSTEM,
+        synchronous: Literal["full", "normal"] = "full",
+        busy_timeout: float = 30.0,
+    ) -> None:
+        if os.fspath(path) in ("", ":memory:"):
+            raise ConfigError("sqlite:// needs a file; for jobs in memory use memory://")
+        # Absolute, since connections are opened later, when the process may have moved.
+        self._path = str(Path(path).absolute())
+        if synchronous not in get_args(Synchronous):
+            raise ConfigError(f"synchronous must be full or normal, not {synchronous!r}")
+        self._clock = clock
+        self._synchronous: Synchronous = synchronous
+        self._busy_timeout = busy_timeout
+        self._watch = LockWatch()
+        self._writer: Writer | None = None
+        self._hints: list[Callable[[], None]] = []
+        self._lifelines: weakref.WeakSet[SqliteLifeline] = weakref.WeakSet()
+        self._past_heads = PastHeads()
+        self._reaper = upkeep.Reaper(clock, self._watch)
+
+    # ── life ──
+
+    async def open(self) -> None:
+        if self._writer is not None:
+            return
+        writer = Writer(
+            self._path,
+            self._clock,
+            self._synchronous,
+            self._busy_timeout,
+            self._watch,
+            self._hints,
+        )
+        await writer.start()
+        if self._writer is not None:
+            await writer.close()
+            return
+        self._writer = writer
+
+    async def close(self) -> None:
+        writer, self._writer = self._writer, None
+        for lifeline in tuple(self._lifelines):
+            lifeline.close()
+        if writer is not None:
+            await writer.close()
+
+    async def now(self) -> int:
+        return self._clock.now()
+
+    def subscribe(self, hint: Callable[[], None]) -> Callable[[], None]:
+        self._hints.append(hint)
+        if self._writer is not None:
+            self._writer.wake()
+
+        def stop() -> None:
+            if hint in self._hints:
+                self._hints.remove(hint)
+
+        return stop
+
+    def _open_writer(self) -> Writer:
+        if self._writer is None:
+            raise StoreClosedError("this store is not open; call open() first")
+        return self._writer
+
+    async def _read(self, read: Read) -> Any:
+        return await self._open_writer().submit(Operation(read=read))
+
+    async def _write(self, write: Write, **options: Any) -> Any:
+        return await self._open_writer().submit(Operation(write, **options))
+
+    async def _change(self, write: Callable[[Session, int], Sequence[Row]], rows: int) -> list[Job]:
+        return admin.jobs(await self._write(write, rows=rows))
+
+    @property
+    def commits(self) -> int:
+        """How many transactions this store has committed since it was opened."""
+        return self._open_writer().commits
+
+    @property
+    def looks(self) -> int:
+        """How often it has looked for other processes' commits since it was opened."""
+        return self._open_writer().looks
+
+    # ── producers ──
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        if not jobs:
+            self._open_writer()
+            return []
+        added: Added = await self._write(Enqueue(jobs), rows=len(jobs))
+        return added.jobs()
+
+    def joined(self, connection: Any) -> Joined:
+        return SqliteJoined(connection, self._path, self._clock)
+
+    # ── workers ──
+
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        leases: list[Lease] = await self._write(
+            lambda db, now: claim(db, request, now, self._past_heads),
+            peek=lambda db: must_write(db, request, self._clock.now(), self._past_heads),
+            nothing=[],
+            rows=request.limit,
+            abandoned=self._hand_back,
+        )
+        return leases
+
+    def _hand_back(self, leases: list[Lease]) -> None:
+        """A claim whose caller was cancelled: nobody will ever run these deliveries."""
+        if leases and self._writer is not None:
+            released = [(lease, RELEASE) for lease in leases]
+            self._writer.post(Operation(lambda db, now: settle(db, released, now)))
+
+    async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
+        if not settlements:
+            self._open_writer()
+            return []
+        answers: list[Settled] = await self._write(
+            lambda db, now: settle(db, settlements, now), rows=len(settlements)
+        )
+        return answers
+
+    async def note(self, lease: Lease, what: Note) -> Verdict:
+        verdict: Verdict = await self._write(lambda db, now: note(db, lease, what, now))
+        return verdict
+
+    def lifeline(self) -> SqliteLifeline:
+        self._open_writer()
+        lifeline = SqliteLifeline(self._path, self._clock, self._watch)
+        self._lifelines.add(lifeline)
+        return lifeline
+
+    def connection(self) -> AbstractContextManager[sqlite3.Connection]:
+        self._open_writer()
+        return open_connection(self._path, self._synchronous, self._busy_timeout)
+
+    def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
+        self._open_writer()
+        return open_transaction(
+            self._path, self._synchronous, lease, self._clock, self._watch, self._busy_timeout
+        )
+
+    async def retire(self, worker: str) -> None:
+        await self._write(lambda db, now: upkeep.retire(db, worker, now))
+
+    # ── upkeep ──
+
+    async def reap(self, limit: int, max_resets: int) -> Reaped:
+        reaped = await self._reap(limit, max_resets)
+        while reaped is None:
+            await asyncio.sleep(_TIME_TO_RENEW)
+            reaped = await self._reap(limit, max_resets)
+        return reaped
+
+    async def _reap(self, limit: int, max_resets: int) -> Reaped | None:
+        reaped: Reaped | None = await self._write(
+            lambda db, now: self._reaper.reap(db, limit, max_resets, now),
+            peek=self._reaper.must_write,
+            nothing=Reaped(),
+            rows=limit,
+        )
+        return reaped
+
+    async def promote(self, limit: int) -> int:
+        promoted: int = await self._write(
+            lambda db, now: upkeep.promote(db, limit, now),
+            peek=lambda db: db.value("peek_due", {"now": self._clock.now()}),
+            nothing=0,
+            rows=limit,
+        )
+        return promoted
+
+    async def next_due(self) -> float | None:
+        due: int | None = await self._read(lambda db: db.value("next_due"))
+        return None if due is None else max(0.0, (due - self._clock.now()) / 1e6)
+
+    async def prune(self, limit: int) -> int:
+        pruned: int = await self._write(
+            lambda db, now: upkeep.prune(db, limit, now),
+            peek=lambda db: upkeep.may_prune(db, self._clock.now()),
+            nothing=0,
+            rows=limit,
+        )
+        return pruned
+
+    # ── operators ──
+
+    async def get(self, job_id: int) -> Job | None:
+        row: Row | None = await self._read(lambda db: admin.get(db, job_id))
+        return None if row is None else row.job()
+
+    async def get_by_key(self, key: str) -> Job | None:
+        row: Row | None = await self._read(lambda db: admin.get_by_key(db, key))
+        return None if row is None else row.job()
+
+    async def find(self, wanted: JobFilter) -> list[Job]:
+        return admin.jobs(await self._read(lambda db: admin.find(db, wanted)))
+
+    async def counts(self) -> dict[JobState, int]:
+        counts: dict[JobState, int] = await self._read(admin.counts)
+        return counts
+
+    async def cancel(self, ids: Sequence[int]) -> list[Job]:
+        return await self._change(lambda db, now: admin.cancel(db, ids, now), len(ids))
+
+    async def complete(self, ids: Sequence[int]) -> list[Job]:
+        return await self._change(lambda db, now: admin.complete(db, ids, now), len(ids))
+
+    async def fail(self, ids: Sequence[int], reason: str) -> list[Job]:
+        return await self._change(lambda db, now: admin.fail(db, ids, reason, now), len(ids))
+
+    async def reschedule(
+        self,
+        ids: Sequence[int],
+        run_at: int | None = None,
+        priority: int | None = None,
+        attempts: int | None = None,
+        max_attempts: int | None = None,
+    ) -> list[Job]:
+        def write(db: Session, now: int) -> list[Row]:
+            return admin.reschedule(db, ids, run_at, priority, attempts, max_attempts, now)
+
+        return await self._change(write, len(ids))
+
+    async def retry(self, ids: Sequence[int]) -> list[Job]:
+        return await self._change(lambda db, now: admin.retry(db, ids, now), len(ids))
+
+    async def remove(self, key: str) -> Job | None:
+        row: Row | None = await self._write(lambda db, now: admin.remove(db, key, now))
+        return None if row is None else row.job()
+
+    async def unlock(self, workers: Sequence[str], max_resets: int) -> list[Job]:
+        return await self._change(lambda db, now: admin.unlock(db, workers, max_resets, now), 1)
+
+    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
+        await self._write(lambda db, now: admin.pause(db, task, queue))
+
+    async def resume(self, *, task: str | None = None, queue: str | None = None) -> None:
+        await self._write(lambda db, now: admin.resume(db, task, queue))
+
+    async def paused(self) -> Paused:
+        paused: Paused = await self._read(admin.paused)
+        return paused
+
+    async def workers(self) -> list[WorkerInfo]:
+        workers: list[WorkerInfo] = await self._read(admin.workers)
+        return workers
+
+    async def delete_failed(self, limit: int) -> int:
+        deleted: int = await self._write(lambda db, now: admin.delete_failed(db, limit), rows=limit)
+        return deleted

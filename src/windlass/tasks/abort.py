@@ -1,0 +1,76 @@
+"""How a running handler learns that it should stop, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+from enum import StrEnum
+from typing import Any
+
+
+class AbortReason(StrEnum):
+    """Why a delivery was told to stop."""
+
+    TAKEN_BY_ANOTHER_WORKER = "taken_by_another_worker"
+    ALREADY_COMPLETED = "already_completed"
+    NOT_FOUND = "not_found"
+    ERROR = "error"
+    """The lease could not be renewed, so somebody else may soon own the job."""
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    SHUTDOWN = "shutdown"
+
+
+_lock = threading.Lock()
+
+
+class Abort:
+    """A one-way signal with a reason. Await it, or wait for it in a thread, or ask `is_set()`."""
+
+    reason: AbortReason | None = None
+    _waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[AbortReason]]] | None = None
+    _event: threading.Event | None = None
+
+    def is_set(self) -> bool:
+        return self.reason is not None
+
+    def set(self, reason: AbortReason) -> bool:
+        """Give the signal, from any thread; only the first reason counts."""
+        with _lock:
+            if self.reason is not None:
+                return False
+            self.reason = reason
+            waiters, self._waiters = self._waiters or [], None
+            if self._event is not None:
+                self._event.set()
+        for loop, future in waiters:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_resolve, future, reason)
+        return True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block a thread until the signal, or for `timeout` seconds; whether it was given."""
+        with _lock:
+            if self._event is None:
+                self._event = threading.Event()
+                if self.reason is not None:
+                    self._event.set()
+        return self._event.wait(timeout)
+
+    def __await__(self) -> Generator[Any, None, AbortReason]:
+        return self._until_set().__await__()
+
+    async def _until_set(self) -> AbortReason:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[AbortReason] = loop.create_future()
+        with _lock:
+            if self.reason is not None:
+                return self.reason
+            self._waiters = [*(self._waiters or []), (loop, future)]
+        return await future
+
+
+def _resolve(future: asyncio.Future[AbortReason], reason: AbortReason) -> None:
+    if not future.done():
+        future.set_result(reason)

@@ -1,0 +1,267 @@
+"""What a handler is given beside its payload; in a tasks folder it is called `helpers`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
+
+from windlass.errors import ValidationError
+from windlass.model import payload as payloads
+from windlass.model.job import Job, JobSpec, Progress
+from windlass.model.names import check_seconds
+from windlass.observe.logs import Scoped, scoped
+from windlass.store.port import Store, Transaction
+from windlass.store.records import Complete, Lease, Note
+from windlass.tasks.abort import Abort
+
+T = TypeVar("T")
+
+
+class Producer(Protocol):
+    """Whoever can add jobs: the app's client."""
+
+    def add_job(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Job]: ...
+
+    def add_jobs(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, list[Job]]: ...
+
+
+class Delivery(Protocol):
+    """The engine's side of a running job."""
+
+    lease: Lease
+    abort: Abort
+    settled_inside: bool
+
+    def note(self, note: Note) -> None: ...
+
+    def extend(self, seconds: float) -> None: ...
+
+
+class Surroundings(Protocol):
+    """What all jobs of one worker share."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def producer(self) -> Producer: ...
+
+    @property
+    def state(self) -> Any: ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def worker_id(self) -> str: ...
+
+    @property
+    def logger(self) -> logging.Logger: ...
+
+
+class Context:
+    """One delivery, seen from inside its handler.
+
+    `state` is what the app's lifespan yielded.
+    """
+
+    _job: Job | None = None
+    _logger: Scoped | None = None
+
+    def __init__(self, around: Surroundings, delivery: Delivery) -> None:
+        self._around = around
+        self._delivery = delivery
+
+    @property
+    def abort(self) -> Abort:
+        """Whether, and why, this job should stop: `.is_set()`, `.reason`, or await it."""
+        return self._delivery.abort
+
+    @property
+    def job(self) -> Job:
+        """The job as it was when claimed; this attempt is already counted."""
+        if self._job is None:
+            self._job = self._delivery.lease.job
+        return self._job
+
+    @property
+    def state(self) -> Any:
+        return self._around.state
+
+    @property
+    def worker_id(self) -> str:
+        return self._around.worker_id
+
+    @property
+    def logger(self) -> Scoped:
+        """A standard logger whose records carry worker, task and job."""
+        if self._logger is None:
+            lease = self._delivery.lease
+            self._logger = scoped(
+                self._around.logger,
+                "job",
+                worker_id=self._around.worker_id,
+                task=lease.task,
+                job_id=lease.job_id,
+            )
+        return self._logger
+
+    # ── said in passing: these never wait ──
+
+    def progress(self, fraction: float, note: str = "") -> None:
+        """Show how far this job is: 0 to 1, and a few words. Written soon, not at once."""
+        if not math.isfinite(fraction) or not 0.0 <= fraction <= 1.0:
+            raise ValidationError(
+                f"fraction must lie between 0 and 1, not {fraction}", field="fraction"
+            )
+        progress = Progress(float(fraction), note)
+        self._delivery.note(
+            Note(progress=payloads.encode_value([progress.fraction, progress.note], field="note"))
+        )
+
+    def log(self, entry: Any) -> None:
+        """Add one entry (text, or anything JSON) to the job's own log; the last 200 are kept."""
+        self._delivery.note(Note(entry=payloads.encode_value(entry, field="entry")))
+
+    def extend(self, seconds: float | timedelta) -> None:
+        """Keep this job's lease for at least `seconds` from now, even if renewals fail."""
+        self._delivery.extend(check_seconds(seconds, "seconds") or 0.0)
+
+    # ── the database ──
+
+    async def add_job(self, task: str, payload: Any = None, **options: Any) -> Job:
+        """Add a job; the arguments of `client.add_job`."""
+        return await self._around.producer.add_job(task, payload, **options)
+
+    async def add_jobs(self, specs: Sequence[JobSpec]) -> list[Job]:
+        return await self._around.producer.add_jobs(specs)
+
+    def connection(self) -> DatabaseConnection:
+        """A connection to the jobs' database: `async with` here, `with` in a plain function."""
+        return DatabaseConnection(self._around.store.connection())
+
+    async def query(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        """Run one statement on a connection of its own and return its rows."""
+        return await asyncio.to_thread(self._query, sql, values)
+
+    def _query(self, sql: str, values: Sequence[Any] | dict[str, Any]) -> list[Any]:
+        with self._around.store.connection() as connection:
+            rows = connection.execute(sql, values).fetchall()
+            connection.commit()
+            return list(rows)
+
+    def transaction(self) -> JobTransaction:
+        """Your writes and this job's completion together, or not at all.
+
+        `async with ctx.transaction() as tx:` then `await tx.execute(sql, values)` and
+        `await tx.complete(output)`; a plain function uses `with` and no `await`.
+        """
+        return JobTransaction(self._around.store.transaction(self._delivery.lease), self._delivery)
+
+
+class SyncContext(Context):
+    """The Context of a plain function: the same names, and what waits simply blocks."""
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if asyncio._get_running_loop() is self._around.loop:
+            coroutine.close()
+            raise RuntimeError("this Context blocks; on the event loop it would wait for ever")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._around.loop).result()
+
+    def add_job(self, task: str, payload: Any = None, **options: Any) -> Job:  # type: ignore[override]
+        return self._call(self._around.producer.add_job(task, payload, **options))
+
+    def add_jobs(self, specs: Sequence[JobSpec]) -> list[Job]:  # type: ignore[override]
+        return self._call(self._around.producer.add_jobs(specs))
+
+    def query(  # type: ignore[override]
+        self, sql: str, values: Sequence[Any] | dict[str, Any] = ()
+    ) -> list[Any]:
+        return self._query(sql, values)
+
+
+class DatabaseConnection:
+    """Both kinds of `with` around one plain connection."""
+
+    def __init__(self, opened: AbstractContextManager[Any]) -> None:
+        self._opened = opened
+
+    def __enter__(self) -> Any:
+        return self._opened.__enter__()
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._opened.__exit__(*error)
+
+    async def __aenter__(self) -> Any:
+        return await asyncio.to_thread(self._opened.__enter__)
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await asyncio.to_thread(self._opened.__exit__, *error)
+
+
+class JobTransaction:
+    """Both kinds of `with` around one store transaction."""
+
+    def __init__(self, opened: AbstractContextManager[Transaction], delivery: Delivery) -> None:
+        self._opened = opened
+        self._delivery = delivery
+
+    def __enter__(self) -> SyncTransaction:
+        return SyncTransaction(self._opened.__enter__(), self._delivery)
+
+    def __exit__(self, *error: Any) -> bool | None:
+        answer = self._opened.__exit__(*error)
+        if error[0] is not None:
+            self._delivery.settled_inside = False
+        return answer
+
+    async def __aenter__(self) -> AsyncTransaction:
+        inner = await asyncio.to_thread(self._opened.__enter__)
+        return AsyncTransaction(inner, self._delivery)
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await asyncio.shield(asyncio.to_thread(self.__exit__, *error))
+
+
+class SyncTransaction:
+    """The transaction inside a plain function."""
+
+    def __init__(self, inner: Transaction, delivery: Delivery) -> None:
+        self._inner = inner
+        self._delivery = delivery
+
+    @property
+    def connection(self) -> Any:
+        return self._inner.connection
+
+    def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        return self._inner.execute(sql, values)
+
+    def complete(self, output: Any = None) -> None:
+        """Complete the job when this block commits; LeaseLostError if it is no longer ours."""
+        text = None if output is None else payloads.encode_value(output, field="output")
+        self._inner.complete(Complete(output=text))
+        self._delivery.settled_inside = True
+
+
+class AsyncTransaction:
+    """The transaction inside an `async def`."""
+
+    def __init__(self, inner: Transaction, delivery: Delivery) -> None:
+        self._sync = SyncTransaction(inner, delivery)
+
+    @property
+    def connection(self) -> Any:
+        return self._sync.connection
+
+    async def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        return await asyncio.to_thread(self._sync.execute, sql, values)
+
+    async def complete(self, output: Any = None) -> None:
+        """Complete the job when this block commits; LeaseLostError if it is no longer ours."""
+        await asyncio.to_thread(self._sync.complete, output)

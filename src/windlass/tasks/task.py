@@ -1,0 +1,173 @@
+"""The task handle: still an ordinary function, and the way to enqueue its jobs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+from windlass.errors import TaskError
+from windlass.model.job import Job, JobSpec
+from windlass.model.names import KeyMode, check_task
+from windlass.tasks.options import Executor, TaskOptions
+from windlass.tasks.signature import PayloadStyle, Style, TypedStyle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Enqueuer(Protocol):
+    """The app, as a task sees it."""
+
+    async def aenqueue(
+        self, spec: JobSpec, payloads: Iterable[Any], connection: Any
+    ) -> list[Job]: ...
+
+    def enqueue(self, spec: JobSpec, payloads: Iterable[Any], connection: Any) -> list[Job]: ...
+
+
+class Task(Generic[P, R]):
+    """A named function. Calling it runs it here and now; `enqueue` makes a job of the call."""
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., R],
+        options: TaskOptions,
+        enqueuer: Enqueuer | None,
+        style: Style,
+    ) -> None:
+        self.name = check_task(name)
+        self.function = function
+        self.options = options
+        self.style = style
+        self._enqueuer = enqueuer
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", name)
+        self.__qualname__ = getattr(function, "__qualname__", name)
+        self.__module__ = getattr(function, "__module__", __name__)
+        self.__wrapped__ = function
+
+    def __repr__(self) -> str:
+        return f"<task {self.name!r}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        return self.function(*args, **kwargs)
+
+    @property
+    def executor(self) -> Executor:
+        """Where its jobs run: on the event loop, in a thread or in a process of their own."""
+        if self.options.executor is not None:
+            return self.options.executor
+        return "async" if self.is_async else "thread"
+
+    @property
+    def is_async(self) -> bool:
+        return _is_async(self.function)
+
+    def using(
+        self,
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        key: str | None = None,
+        key_mode: KeyMode = "replace",
+        queue: str | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        flags: Sequence[str] | None = None,
+        keep: float | timedelta | None = None,
+        connection: Any = None,
+    ) -> BoundTask[P]:
+        """The same task with these options for what is enqueued next."""
+        spec = JobSpec(
+            task=self.name,
+            run_at=run_at,
+            delay=delay,
+            key=key,
+            key_mode=key_mode,
+            queue=queue,
+            priority=priority,
+            max_attempts=max_attempts,
+            flags=flags,
+            keep=keep,
+        )
+        return BoundTask(self, spec, connection)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Add one job, blocking until it is stored. In async code use `aenqueue`."""
+        return self.using().enqueue(*args, **kwargs)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Add one job."""
+        return await self.using().aenqueue(*args, **kwargs)
+
+    def enqueue_many(self, payloads: Iterable[Mapping[str, Any]]) -> list[Job]:
+        """Add one job per payload, all or none, blocking until they are stored."""
+        return self.using().enqueue_many(payloads)
+
+    async def aenqueue_many(self, payloads: Iterable[Mapping[str, Any]]) -> list[Job]:
+        """Add one job per payload, all or none, in one round trip."""
+        return await self.using().aenqueue_many(payloads)
+
+
+class BoundTask(Generic[P]):
+    """A task together with the options of one enqueue."""
+
+    def __init__(self, task: Task[P, Any], spec: JobSpec, connection: Any) -> None:
+        self._task = task
+        self._spec = spec
+        self._connection = connection
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        return self.enqueue_many([self._payload(args, kwargs)])[0]
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        return (await self.aenqueue_many([self._payload(args, kwargs)]))[0]
+
+    def enqueue_many(self, payloads: Iterable[Mapping[str, Any]]) -> list[Job]:
+        return self._enqueuer.enqueue(self._spec, payloads, self._connection)
+
+    async def aenqueue_many(self, payloads: Iterable[Mapping[str, Any]]) -> list[Job]:
+        return await self._enqueuer.aenqueue(self._spec, payloads, self._connection)
+
+    @property
+    def _enqueuer(self) -> Enqueuer:
+        if self._task._enqueuer is None:
+            raise RuntimeError(f"task {self._task.name!r} belongs to no app, so it has no queue")
+        return self._task._enqueuer
+
+    def _payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        style = self._task.style
+        if isinstance(style, TypedStyle):
+            return style.arguments(args, kwargs)
+        return args[0] if args else dict(kwargs)
+
+
+def make_task(
+    name: str,
+    function: Callable[..., R],
+    options: TaskOptions,
+    enqueuer: Enqueuer | None = None,
+    *,
+    typed: bool,
+) -> Task[Any, R]:
+    """A task in the typed style (decorated functions) or the payload style (folders, tables)."""
+    inner = inspect.unwrap(function)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise TaskError(f"task {name!r} is a generator; nothing would run it, so use a function")
+    if options.executor == "process" and "<locals>" in getattr(inner, "__qualname__", ""):
+        raise TaskError(
+            f"task {name!r} is defined inside a function, where a process cannot find it;"
+            " move it to the top of its module"
+        )
+    style: Style = TypedStyle(name, function) if typed else PayloadStyle(name, function)
+    return Task(name, function, options, enqueuer, style)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    function = inspect.unwrap(function)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an object whose call is a coroutine
+    )

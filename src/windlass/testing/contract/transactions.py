@@ -1,0 +1,172 @@
+"""The handler's own writes and its settlement commit together, where a store can do that.
+
+A store whose capabilities say it has no transactions must refuse them, in each case the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from windlass.errors import ConfigError, LeaseLostError
+from windlass.model.job import JobState
+from windlass.store.records import COMPLETE, Complete, Fail, Lease
+from windlass.testing.contract.case import Group
+from windlass.testing.contract.kit import Kit, ids
+
+case = Group(__name__)
+CASES = case.cases
+
+
+class Stop(Exception):
+    """What a handler raises in the middle of its transaction."""
+
+
+async def _lease(kit: Kit) -> Lease | None:
+    """A running job and a table of the handler's own; None, and refused, without transactions."""
+    await kit.add(keep=60.0)
+    lease = await kit.take()
+    if kit.store.capabilities.transactions:
+        with kit.store.transaction(lease) as tx:
+            tx.execute("CREATE TABLE handlers_own (n integer)")
+        return lease
+    attempts: tuple[Callable[[], object], ...] = (
+        kit.store.connection,
+        lambda: kit.store.transaction(lease),
+        lambda: kit.store.joined(object()),
+    )
+    for attempt in attempts:
+        try:
+            attempt()
+        except ConfigError as error:
+            assert "URL" in str(error), "it says what to do next"
+        else:
+            raise AssertionError("a transaction was promised by a store that has none")
+    return None
+
+
+def _written(kit: Kit) -> int:
+    with kit.store.connection() as connection:
+        [count] = connection.execute("SELECT count(*) FROM handlers_own").fetchone()
+    return int(count)
+
+
+@case
+async def writes_and_completion_commit_together(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    with kit.store.transaction(lease) as tx:
+        tx.execute("INSERT INTO handlers_own VALUES (1)")
+        tx.complete(Complete('"done"'))
+    seen = await kit.get(lease.job_id)
+    assert (seen.state, seen.output) == (JobState.COMPLETED, "done")
+    assert _written(kit) == 1
+
+
+@case
+async def an_exception_rolls_everything_back(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    try:
+        with kit.store.transaction(lease) as tx:
+            tx.execute("INSERT INTO handlers_own VALUES (1)")
+            tx.complete(COMPLETE)
+            raise Stop
+    except Stop:
+        pass
+    assert await kit.state(lease.job_id) is JobState.RUNNING
+    assert _written(kit) == 0
+    assert (await kit.settle(lease, COMPLETE)).state is JobState.COMPLETED
+
+
+@case
+async def without_completion_the_job_stays_running(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    with kit.store.transaction(lease) as tx:
+        tx.execute("INSERT INTO handlers_own VALUES (1)")
+    assert await kit.state(lease.job_id) is JobState.RUNNING
+    assert _written(kit) == 1
+
+
+@case
+async def a_lost_lease_rolls_everything_back(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    await kit.crash()
+    try:
+        with kit.store.transaction(lease) as tx:
+            tx.execute("INSERT INTO handlers_own VALUES (1)")
+            tx.complete(COMPLETE)
+    except LeaseLostError:
+        pass
+    else:
+        raise AssertionError("a lost delivery completed its job")
+    assert await kit.state(lease.job_id) is JobState.READY
+    assert _written(kit) == 0
+
+
+@case
+async def any_outcome_may_end_the_transaction(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    with kit.store.transaction(lease) as tx:
+        tx.complete(Fail("not yet", delay=5.0))
+    seen = await kit.get(lease.job_id)
+    assert (seen.state, seen.run_at) == (JobState.SCHEDULED, kit.at(5))
+
+
+@case
+async def completing_in_a_transaction_frees_the_queue(kit: Kit) -> None:
+    if await _lease(kit) is None:
+        return
+    jobs = await kit.add_many({"queue": "q"}, {"queue": "q"})
+    with kit.store.transaction(await kit.take()) as tx:
+        tx.complete(COMPLETE)
+    assert await kit.claimed() == ids(jobs)[1:]
+
+
+@case
+async def a_joined_enqueue_exists_if_that_transaction_commits(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    with kit.store.transaction(lease) as tx:
+        [job] = kit.store.joined(tx.connection).enqueue([kit.new(key="k", payload="[1]")])
+    assert await kit.get(job.id) == job
+    assert await kit.claimed() == [job.id]
+
+
+@case
+async def a_joined_enqueue_is_gone_if_that_transaction_rolls_back(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    kept = await kit.add(key="k", payload="[1]", delay=1_000_000)
+    try:
+        with kit.store.transaction(lease) as tx:
+            kit.store.joined(tx.connection).enqueue([kit.new(), kit.new(key="k", payload="[2]")])
+            raise Stop
+    except Stop:
+        pass
+    assert await kit.ids() == [lease.job_id, kept.id]
+    assert await kit.get(kept.id) == kept
+
+
+@case
+async def a_plain_connection_commits_or_rolls_back(kit: Kit) -> None:
+    if await _lease(kit) is None:
+        return
+    with kit.store.connection() as connection:
+        connection.execute("INSERT INTO handlers_own VALUES (1)")
+    try:
+        with kit.store.connection() as connection:
+            connection.execute("INSERT INTO handlers_own VALUES (2)")
+            raise Stop
+    except Stop:
+        pass
+    assert _written(kit) == 1

@@ -1,0 +1,146 @@
+"""Errors: one clear line, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.program import PATIENCE, Program
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("run", "nosuch:app"), 2, "no module 'nosuch'"),
+        (("run", "nosuch/file.py:app"), 2, "no file nosuch/file.py"),
+        (("run", "work:nothing"), 2, "has no 'nothing'; it has app"),
+        (("run", "work:mark"), 2, "is a function, not a windlass.App"),
+        (("run", "work:"), 2, "not MODULE:APP"),
+        (("run", "broken:app"), 1, "ZeroDivisionError: division by zero"),
+        (("run", "quits:app"), 1, "SystemExit"),
+        (("run", "needs:app"), 1, "No module named 'nowhere_to_be_found'"),
+        (("run", "unready:app"), 1, "ConnectionError: no mail server"),
+        (("run", "several"), 2, "several Apps; choose one: several:one"),
+        (("run", "empty"), 2, "has no windlass.App"),
+        (("run",), 2, "no tasks/ folder here"),
+        (("run", "--tasks", "none"), 1, "no tasks folder at none"),
+        (("run", "--tasks", "bad_tasks"), 1, "NameError"),
+        (("run", "work:app", "--once", "--schema-only"), 2, "exclude each other"),
+        (("run", "work:app", "--only", "quikc"), 2, "no task is called 'quikc'"),
+        (("run", "work:app", "--exclude", "none"), 2, "no task is called 'none'"),
+        (("run", "work:app", "--poll-interval", "300001"), 2, "300000"),
+        (("run", "work:app", "-j", "0"), 2, "--jobs"),
+        (("run", "work:app", "--processes", "2", "-c", "nonsense"), 2, "is not a URL"),
+        (("run", "work:app", "-c", "foo://bar"), 2, "foo://"),
+        (("add", "t", "-c", "sqlite://jobs.db"), 2, "sqlite:///"),
+        (("add", "t", "-c", "sqlite:///no/such/folder/x.db"), 1, "does not exist"),
+        (("add", "t", "-c", "postgresql://localhost/x"), 2, "postgresql://"),
+        (("jobs", "list", "-c", "sqlite:///typo.db"), 1, "no database at typo.db"),
+        (("jobs", "list", "--nonsense"), 2, "--nonsense"),
+        (("nonsense",), 2, "nonsense"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_one_line_and_the_right_code(
+    program: Program, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    program.write("broken.py", "from windlass import App\napp = App()\n1 / 0\n")
+    program.write("quits.py", "raise SystemExit(0)\n")
+    program.write("needs.py", "import nowhere_to_be_found\n")
+    program.write("several.py", "from windlass import App\none = App()\ntwo = App()\n")
+    program.write("empty.py", "")
+    program.write(
+        "unready.py",
+        "from windlass import App\n"
+        "def lifespan(): raise ConnectionError('no mail server')\n"
+        "app = App(tasks={'t': print}, lifespan=lifespan)\n",
+    )
+    program.write("bad_tasks/oops.py", "undefined_name\n")
+    result = program.run(*arguments)
+    assert result.returncode == code, result.stderr
+    assert result.stderr.startswith("windlass: ")
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert result.stdout == ""
+    assert not (program.folder / "typo.db").exists()
+
+
+def test_debug_shows_the_traceback(program: Program) -> None:
+    program.write("broken.py", "1 / 0\n")
+    result = program.run("run", "broken:app", "--log-level", "debug")
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr
+    assert "broken.py" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("jobs", "list"), ("add", "t"), ("run", "work:app")])
+def test_a_file_of_a_newer_version_is_refused_with_57(
+    program: Program, arguments: tuple[str, ...]
+) -> None:
+    program.add("t")
+    with sqlite3.connect(program.file) as connection:
+        connection.execute(
+            "UPDATE windlass_meta SET value = 9999"
+            " WHERE key IN ('schema_version', 'breaking_version')"
+        )
+    connection.close()
+    result = program.run(*arguments)
+    assert result.returncode == 57
+    assert "newer Windlass" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_supervisor_passes_57_on(program: Program) -> None:
+    test_a_file_of_a_newer_version_is_refused_with_57(
+        program, ("run", "work:app", "--processes", "2")
+    )
+
+
+@pytest.mark.parametrize("arguments", [("jobs", "list"), ("add", "t"), ("run", "work:app")])
+def test_a_corrupt_file_gives_one_line(program: Program, arguments: tuple[str, ...]) -> None:
+    program.file.write_bytes(b"this is no database at all " * 400)
+    result = program.run(*arguments)
+    assert result.returncode == 1
+    assert "is not a Windlass database or is damaged" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_read_only_file_gives_one_line(program: Program) -> None:
+    program.add("t")
+    program.close()
+    program.file.chmod(0o444)
+    program.folder.chmod(0o555)
+    # Root may write anything, so the program gives up being root once everything is imported.
+    code = (
+        "import os, sys, windlass.cli.add, concurrent.futures.thread, asyncio.runners\n"
+        f"os.chdir({str(program.folder)!r})\n"
+        "from windlass.cli import main\n"
+        "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
+        "main(args=['add', 't', '-c', 'sqlite:///windlass.db'])\n"
+    )
+    parents = [program.folder.parent, *program.folder.parent.parents]
+    modes = {path: path.stat().st_mode & 0o7777 for path in parents}
+    try:
+        if os.getuid() == 0:
+            for path in parents:
+                if not modes[path] & 0o001 and path.is_relative_to("/tmp"):
+                    path.chmod(modes[path] | 0o011)
+        result = subprocess.run(
+            [sys.executable, "-c", code],
+            env=program.environment(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+    finally:
+        for path, mode in modes.items():
+            if path.stat().st_mode & 0o7777 != mode:
+                path.chmod(mode)
+        program.folder.chmod(0o755)
+    assert result.returncode == 1
+    assert "windlass.db is read-only" in result.stderr
+    assert result.stderr.count("\n") == 1

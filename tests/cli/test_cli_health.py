@@ -1,0 +1,90 @@
+"""`windlass health` and `windlass doctor`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from datetime import UTC, datetime, timedelta
+
+from tests.cli.program import Program, wait_until
+
+
+def findings(program: Program) -> tuple[int, dict[str, str]]:
+    result = program.call("doctor", "--json")
+    return result.exit_code, {one["code"]: one["level"] for one in json.loads(result.stdout)}
+
+
+def test_health_of_a_database_and_of_workers(program: Program) -> None:
+    missing = program.call("health")
+    assert (missing.exit_code, missing.stderr.count("\n")) == (1, 1)
+    assert not program.file.exists()
+    program.call("migrate")
+    assert program.call("health").exit_code == 0
+    lonely = program.call("health", "--worker")
+    assert lonely.exit_code == 1
+    assert "no worker is alive" in lonely.stderr
+    worker = program.start_worker()
+    assert program.call("health", "--worker").stdout.startswith("ok: ")
+    shown = json.loads(program.call("health", "--worker", "--json").stdout)
+    assert shown["healthy"] is True
+    assert len(shown["workers"]) == 1
+    worker.send(signal.SIGKILL)
+    worker.wait()
+    program.call("unlock", *shown["workers"])
+    dead = program.call("health", "--worker", "--json")
+    assert (dead.exit_code, json.loads(dead.stdout)["healthy"]) == (1, False)
+
+
+def test_doctor_is_content_with_a_sound_place(program: Program) -> None:
+    program.add("t")
+    code, found = findings(program)
+    assert code == 0
+    assert set(found.values()) == {"ok"}
+    assert "SQLite" in program.call("doctor").stdout
+
+
+def test_doctor_finds_what_is_wrong_with_jobs(program: Program) -> None:
+    failed = program.add("t")
+    program.app.sync.permanently_fail_jobs([failed.id])
+    program.app.sync.pause(task="t")
+    old = program.add("u")
+    long_ago = int((datetime.now(UTC) - timedelta(hours=1)).timestamp() * 1e6)
+    with sqlite3.connect(program.file) as connection:
+        connection.execute(
+            "UPDATE windlass_jobs SET run_at = ?1, created_at = ?1 WHERE id = ?2",
+            (long_ago, old.id),
+        )
+    connection.close()
+    code, found = findings(program)
+    assert code == 1
+    assert found["failed_jobs"] == "warning"
+    assert found["paused"] == "note"
+    assert found["nobody_works"] == "problem"
+    assert "windlass jobs retry --state failed" in program.call("doctor").stdout
+
+
+def test_doctor_finds_leases_nobody_renews(program: Program) -> None:
+    program.add("gate")
+    worker = program.start_worker(WINDLASS_LEASE="0.5")
+    wait_until("the job to begin", program.ran)
+    worker.send(signal.SIGKILL)
+    worker.wait()
+    wait_until("the lease to end", lambda: "expired_leases" in findings(program)[1])
+    assert findings(program)[0] == 1
+
+
+def test_doctor_tells_rather_than_fails(program: Program) -> None:
+    assert findings(program)[1] == {"no_database": "problem"}
+    program.file.write_bytes(b"nonsense " * 1000)
+    code, found = findings(program)
+    assert (code, found["database_unusable"]) == (1, "problem")
+
+
+def test_doctor_says_57_for_a_newer_file(program: Program) -> None:
+    program.add("t")
+    with sqlite3.connect(program.file) as connection:
+        connection.execute("UPDATE windlass_meta SET value = 9999 WHERE key = 'breaking_version'")
+    connection.close()
+    code, found = findings(program)
+    assert (code, found["schema_too_new"]) == (57, "problem")

@@ -1,0 +1,794 @@
+"""Wrong stores, each wrong in one named way, and the cases that must notice.
+
+Every mutant is the memory store with its smallest piece changed. A mutant that no case kills
+would mean that the suite allows what its name says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.model.job import Job, JobState
+from windlass.store.records import (
+    Cancel,
+    ClaimRequest,
+    Fail,
+    Lease,
+    LostReason,
+    NewJob,
+    Note,
+    Outcome,
+    Paused,
+    Reaped,
+    Renewal,
+    Settled,
+    Verdict,
+)
+from windlass.stores.memory import MemoryStore, _Row
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong store, and cases that must fail on it."""
+
+    name: str
+    store: type[MemoryStore]
+    killers: tuple[str, ...]
+
+
+MUTANTS: list[Mutant] = []
+
+
+def killed_by(*killers: str) -> Callable[[type[MemoryStore]], type[MemoryStore]]:
+    """Register a mutant; its name is the class's, in words."""
+
+    def register(store: type[MemoryStore]) -> type[MemoryStore]:
+        name = re.sub("(?<!^)([A-Z])", r" \1", store.__name__).lower()
+        MUTANTS.append(Mutant(name, store, killers))
+        return store
+
+    return register
+
+
+# ── leases and settling ──
+
+
+@killed_by(
+    "settle.a_wrong_token_is_lost[complete]",
+    "settle.an_old_delivery_cannot_end_the_new_one",
+)
+class TokenIgnored(MemoryStore):
+    def _owned(self, lease: Lease) -> _Row | None:
+        row = self._rows.get(lease.job_id)
+        return row if row is not None and row.state is JobState.RUNNING else None
+
+
+@killed_by("settle.the_second_time_is_not_applied[fail_and_retry_now]")
+class SettleTwiceApplied(MemoryStore):
+    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+        token = row.token
+        super()._end(row, outcome, now)
+        row.token = token
+
+    def _owned(self, lease: Lease) -> _Row | None:
+        row = self._rows.get(lease.job_id)
+        return row if row is not None and row.token == lease.token else None
+
+
+@killed_by("settle.a_reaped_delivery_is_lost")
+class LostReportedAsApplied(MemoryStore):
+    def _settle(self, lease: Lease, outcome: Outcome, now: int) -> Settled:
+        answer = super()._settle(lease, outcome, now)
+        if answer.verdict is Verdict.LOST:
+            return Settled(Verdict.APPLIED, JobState.COMPLETED)
+        return answer
+
+
+@killed_by("settle.an_unknown_job_is_missing")
+class MissingReportedAsLost(MemoryStore):
+    def _refusal(self, lease: Lease) -> Verdict:
+        return Verdict.LOST
+
+
+@killed_by("settle.a_mixed_batch_is_answered_row_by_row")
+class ABatchStopsAtTheFirstLostRow(MemoryStore):
+    async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
+        answers: list[Settled] = []
+        for lease, outcome in settlements:
+            answers += await super().settle([(lease, outcome)])
+            if answers[-1].verdict is not Verdict.APPLIED:
+                break
+        return answers + [Settled(Verdict.LOST)] * (len(settlements) - len(answers))
+
+
+@killed_by("claim.no_two_deliveries_of_a_job_share_a_token")
+class TokensUsedAgain(MemoryStore):
+    def _deliver(self, row: _Row, request: ClaimRequest, now: int) -> Lease:
+        self._tokens = itertools.count(row.id)
+        return super()._deliver(row, request, now)
+
+
+@killed_by("claim.attempts_and_deliveries_count_each_delivery")
+class AttemptNotCharged(MemoryStore):
+    def _deliver(self, row: _Row, request: ClaimRequest, now: int) -> Lease:
+        row.attempts -= 1
+        return super()._deliver(row, request, now)
+
+
+@killed_by(
+    "settle.a_release_gives_the_attempt_back",
+    "reap.reap_gives_the_attempt_back",
+)
+class AttemptNotGivenBackOnRelease(MemoryStore):
+    def _hand_back(self, row: _Row, now: int) -> None:
+        row.attempts += 1
+        super()._hand_back(row, now)
+
+
+@killed_by("claim.a_delivery_is_never_given_back")
+class DeliveryGivenBackOnRelease(MemoryStore):
+    def _hand_back(self, row: _Row, now: int) -> None:
+        row.deliveries -= 1
+        super()._hand_back(row, now)
+
+
+@killed_by("settle.the_jobs_own_limit_decides")
+class RetryPastTheLimit(MemoryStore):
+    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+        own, row.max_attempts = row.max_attempts, 99
+        super()._end(row, outcome, now)
+        row.max_attempts = own
+
+
+@killed_by("settle.a_small_own_limit_beats_a_larger_one")
+class TheSettlementsLimitBeatsTheJobsOwn(MemoryStore):
+    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+        own, row.max_attempts = row.max_attempts, None
+        super()._end(row, outcome, now)
+        row.max_attempts = own
+
+
+@killed_by("settle.final_fails_whatever_is_left")
+class FinalIgnored(MemoryStore):
+    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+        if isinstance(outcome, Fail):
+            outcome = Fail(outcome.error, outcome.delay, outcome.max_attempts)
+        super()._end(row, outcome, now)
+
+
+@killed_by("settle.the_delay_is_exact")
+class DelayRoundedToSeconds(MemoryStore):
+    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+        if isinstance(outcome, Fail):
+            outcome = Fail(outcome.error, round(outcome.delay), outcome.max_attempts)
+        super()._end(row, outcome, now)
+
+
+@killed_by("batches.failed_items_replace_the_payload")
+class PartialPayloadNotStored(MemoryStore):
+    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+        payload = row.payload
+        super()._end(row, outcome, now)
+        row.payload = payload
+
+
+@killed_by("settle.a_failed_attempt_keeps_its_error")
+class LastErrorDropped(MemoryStore):
+    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+        super()._end(row, outcome, now)
+        row.last_error = None
+
+
+@killed_by(
+    "leases.a_cancel_request_is_told",
+    "settle.after_a_cancel_request[release-cancelled]",
+)
+class CancelRequestDropped(MemoryStore):
+    async def cancel(self, ids: Sequence[int]) -> list[Job]:
+        jobs = await super().cancel(ids)
+        for job in jobs:
+            self._rows[job.id].cancel_requested = False
+        return jobs
+
+
+# ── claiming ──
+
+
+@killed_by("claim.order_by_priority", "claim.order_by_run_at_within_a_priority")
+class OrderByIdOnly(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        return await _claim_ordered(super().claim, self, request, lambda row: (0, 0, row.id))
+
+
+@killed_by("claim.priority_goes_before_run_at")
+class PriorityIgnored(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        return await _claim_ordered(
+            super().claim, self, request, lambda row: (0, row.run_at, row.id)
+        )
+
+
+@killed_by("claim.order_by_id_at_last")
+class TheLatestFirstAmongEquals(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        return await _claim_ordered(
+            super().claim, self, request, lambda row: (row.priority, row.run_at, -row.id)
+        )
+
+
+async def _claim_ordered(
+    claim: Callable[[ClaimRequest], Any],
+    store: MemoryStore,
+    request: ClaimRequest,
+    order: Callable[[_Row], tuple[int, int, int]],
+) -> list[Lease]:
+    """Claim in another order, by giving the rows that order for the time of the call."""
+    rows = list(store._rows.values())
+    true_order = {row.id: (row.priority, row.run_at) for row in rows}
+    for place, row in enumerate(sorted(rows, key=order)):
+        row.priority, row.run_at = place, 0
+    leases: list[Lease] = await claim(request)
+    for row in rows:
+        row.priority, row.run_at = true_order[row.id]
+    return leases
+
+
+@killed_by("claim.the_limit_takes_the_first")
+class OneMoreThanTheLimit(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        return await super().claim(_changed(request, limit=request.limit + 1))
+
+
+@killed_by("claim.unknown_tasks_are_left")
+class UnknownTaskDelivered(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        tasks = tuple({row.task for row in self._rows.values()})
+        return await super().claim(_changed(request, tasks=tasks))
+
+
+@killed_by("claim.a_forbidden_flag_leaves_the_job")
+class ForbiddenFlagIgnored(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        return await super().claim(_changed(request, forbidden_flags=()))
+
+
+@killed_by("claim.a_scheduled_job_is_not_given_before_its_time")
+class FutureJobDelivered(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        for row in self._scheduled():
+            row.state = JobState.READY
+        return await super().claim(request)
+
+
+@killed_by("reap.suspects_are_not_given_where_none_may_be")
+class SuspectPrefetched(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        return await super().claim(_changed(request, suspects=request.limit))
+
+
+@killed_by("reap.suspects_up_to_their_number")
+class SuspectsInAnyNumber(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        suspects = request.limit if request.suspects else 0
+        return await super().claim(_changed(request, suspects=suspects))
+
+
+def _changed(request: ClaimRequest, **changes: Any) -> ClaimRequest:
+    values = {name: getattr(request, name) for name in ClaimRequest.__struct_fields__}
+    return ClaimRequest(**{**values, **changes})
+
+
+@killed_by("claim.promote_takes_the_earliest_up_to_its_limit")
+class PromoteIgnoresItsLimit(MemoryStore):
+    async def promote(self, limit: int) -> int:
+        return await super().promote(10**6)
+
+
+@killed_by("claim.next_due_is_the_earliest_scheduled")
+class NextDueWrong(MemoryStore):
+    async def next_due(self) -> float | None:
+        rows = sorted(self._scheduled(), key=lambda row: row.order)
+        return (rows[0].run_at - self._clock.now()) / 1e6 if rows else None
+
+
+@killed_by("claim.next_due_is_zero_when_overdue")
+class NextDueNegative(MemoryStore):
+    async def next_due(self) -> float | None:
+        rows = self._scheduled()
+        return (rows[0].run_at - self._clock.now()) / 1e6 if rows else None
+
+
+# ── serial queues ──
+
+
+@killed_by(
+    "queues.one_of_a_queue_in_a_claim",
+    "queues.one_of_each_queue_in_a_claim",
+)
+class SecondJobOfAQueueInOneClaim(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        running = {r.queue for r in self._rows.values() if r.state is JobState.RUNNING}
+        held = {r.id: r.queue for r in self._rows.values() if r.queue not in running}
+        for job_id in held:
+            self._rows[job_id].queue = None
+        leases = await super().claim(request)
+        for job_id, queue in held.items():
+            self._rows[job_id].queue = queue
+        return leases
+
+
+@killed_by(
+    "queues.one_of_a_queue_across_claimers",
+    "concurrency.a_queue_runs_one_at_a_time",
+)
+class QueueIgnoredAcrossClaimers(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        with self._lock:
+            foreign = [
+                row
+                for row in self._rows.values()
+                if row.state is JobState.RUNNING and row.worker != request.worker
+            ]
+            for row in foreign:
+                row.state = JobState.BLOCKED
+            leases = await super().claim(request)
+            for row in foreign:
+                row.state = JobState.RUNNING
+            return leases
+
+
+@killed_by("queues.the_next_goes_on_after[fail_for_good]")
+class AFailedHeadHoldsItsQueue(MemoryStore):
+    def _claimable(self, request: ClaimRequest) -> Iterable[_Row]:
+        held = {row.queue for row in self._rows.values() if row.state is JobState.FAILED}
+        return [row for row in super()._claimable(request) if row.queue not in held - {None}]
+
+
+@killed_by("queues.a_scheduled_job_does_not_hold_its_queue_up")
+class AScheduledHeadHoldsItsQueue(MemoryStore):
+    def _claimable(self, request: ClaimRequest) -> Iterable[_Row]:
+        held = {row.queue for row in self._scheduled()}
+        return [row for row in super()._claimable(request) if row.queue not in held - {None}]
+
+
+@killed_by(
+    "queues.a_head_this_worker_may_not_run_is_passed[unknown_task]",
+)
+class AHeadNobodyHereMayRunHoldsItsQueue(MemoryStore):
+    def _claimable(self, request: ClaimRequest) -> Iterable[_Row]:
+        ready = [row for row in self._rows.values() if row.state is JobState.READY]
+        heads = {row.queue: row for row in sorted(ready, key=lambda row: row.order, reverse=True)}
+        return [row for row in super()._claimable(request) if heads[row.queue].task == row.task]
+
+
+# ── keys ──
+
+
+@killed_by(
+    "concurrency.one_open_job_per_key[replace]",
+    "concurrency.one_open_job_per_key[unsafe_dedupe]",
+)
+class KeyRace(MemoryStore):
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        found = [self._keyed(new.key or "") for new in jobs]
+        time.sleep(0.001)  # the gap that the lock closes, wide enough for a rival
+        if any(row is None for row in found):
+            with self._lock:
+                rows = {row.id: row.key for row in self._rows.values()}
+                for row in self._rows.values():
+                    row.key = None
+                added = await super().enqueue(jobs)
+                for job_id, key in rows.items():
+                    self._rows[job_id].key = key
+                return added
+        return await super().enqueue(jobs)
+
+
+@killed_by("keys.adding_again[replace-running]")
+class RunningJobReplacedInPlace(MemoryStore):
+    def _add(self, new: NewJob, now: int) -> _Row:
+        existing = self._keyed(new.key) if new.key is not None else None
+        if existing is not None and existing.state is JobState.RUNNING:
+            existing.payload = new.payload
+            return existing
+        return super()._add(new, now)
+
+
+@killed_by(
+    "keys.a_superseded_job_does_not_run_again[fail]",
+    "keys.a_superseded_job_does_not_run_again[reap]",
+)
+class SupersededJobRetried(MemoryStore):
+    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+        row.superseded = False
+        super()._end(row, outcome, now)
+
+    def _hand_back(self, row: _Row, now: int) -> None:
+        row.superseded = False
+        super()._hand_back(row, now)
+
+
+@killed_by("keys.remove_of_a_running_job_only_stops_its_retry")
+class RemovedRunningJobRetried(MemoryStore):
+    async def remove(self, key: str) -> Job | None:
+        job = await super().remove(key)
+        if job is not None and job.state is JobState.RUNNING:
+            self._rows[job.id].superseded = False
+        return job
+
+
+@killed_by("keys.adding_again[unsafe_dedupe-ready]")
+class UnsafeDedupeReplaces(MemoryStore):
+    def _add(self, new: NewJob, now: int) -> _Row:
+        return super()._add(_as(new, "replace") if new.key_mode == "unsafe_dedupe" else new, now)
+
+
+@killed_by("keys.adding_again[preserve_run_at-scheduled]")
+class PreserveRunAtMoves(MemoryStore):
+    def _add(self, new: NewJob, now: int) -> _Row:
+        return super()._add(_as(new, "replace") if new.key_mode == "preserve_run_at" else new, now)
+
+
+def _as(new: NewJob, mode: str) -> NewJob:
+    values = {name: getattr(new, name) for name in NewJob.__struct_fields__}
+    return NewJob(**{**values, "key_mode": mode})
+
+
+@killed_by("keys.adding_again[preserve_run_at-awaiting_retry]")
+class PreserveRunAtAlsoAfterAFailure(MemoryStore):
+    def _replace(self, row: _Row, new: NewJob, now: int) -> None:
+        run_at, state = row.run_at, row.state
+        super()._replace(row, new, now)
+        if new.key_mode == "preserve_run_at":
+            row.run_at, row.state = run_at, state
+
+
+@killed_by("keys.adding_again[replace-failed]")
+class FailedKeyMakesASecondRow(MemoryStore):
+    def _keyed(self, key: str) -> _Row | None:
+        row = super()._keyed(key)
+        return None if row is not None and row.state is JobState.FAILED else row
+
+
+@killed_by("keys.adding_again[replace-cancelled]")
+class CancelledHoldsItsKey(MemoryStore):
+    def _keyed(self, key: str) -> _Row | None:
+        return next((row for row in self._rows.values() if row.key == key), None)
+
+
+@killed_by("keys.adding_again[unsafe_dedupe-completed_and_kept]")
+class KeptHoldsItsKey(MemoryStore):
+    def _keyed(self, key: str) -> _Row | None:
+        kept = (row for row in self._history.values() if row.key == key)
+        return super()._keyed(key) or next(kept, None)
+
+
+@killed_by("keys.omitted_values_go_back_to_their_defaults[replace]")
+class ReplaceKeepsOmittedValues(MemoryStore):
+    def _replace(self, row: _Row, new: NewJob, now: int) -> None:
+        queue, flags = row.queue, row.flags
+        super()._replace(row, new, now)
+        row.queue, row.flags = row.queue or queue, row.flags or flags
+
+
+@killed_by("keys.the_revision_counts_every_request")
+class RevisionNotCounted(MemoryStore):
+    def _replace(self, row: _Row, new: NewJob, now: int) -> None:
+        row.revision -= 1
+        super()._replace(row, new, now)
+
+
+@killed_by("keys.a_revived_job_has_all_its_attempts")
+class AttemptsKeptOnReplace(MemoryStore):
+    def _replace(self, row: _Row, new: NewJob, now: int) -> None:
+        attempts = row.attempts
+        super()._replace(row, new, now)
+        row.attempts = attempts
+
+
+@killed_by("keys.the_last_of_two_in_one_call_wins[none]")
+class TheFirstOfTwoInOneCallWins(MemoryStore):
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        firsts: dict[str, NewJob] = {}
+        for new in jobs:
+            firsts.setdefault(new.key or "", new)
+        return await super().enqueue([firsts[new.key] if new.key else new for new in jobs])
+
+
+# ── enqueue ──
+
+
+@killed_by("enqueue.all_or_nothing")
+class HalfOfACallStored(MemoryStore):
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        added: list[Job] = []
+        for new in jobs:
+            added += await super().enqueue([new])
+        return added
+
+
+@killed_by("enqueue.unset_max_attempts_stays_unset")
+class UnsetMaxAttemptsStoredAsTheDefault(MemoryStore):
+    def _add(self, new: NewJob, now: int) -> _Row:
+        row = super()._add(new, now)
+        row.max_attempts = row.max_attempts or 25
+        return row
+
+
+@killed_by("enqueue.keep_zero_is_not_unset")
+class KeepZeroTakenForUnset(MemoryStore):
+    def _add(self, new: NewJob, now: int) -> _Row:
+        row = super()._add(new, now)
+        row.keep = row.keep or None
+        return row
+
+
+# ── reaping and renewing ──
+
+
+@killed_by("reap.each_further_crash_counts_as_a_reset")
+class ResetNotCounted(MemoryStore):
+    def _take_back(self, rows: Sequence[_Row], max_resets: int, now: int) -> Reaped:
+        resets = {row.id: row.resets for row in rows}
+        reaped = super()._take_back(rows, max_resets, now)
+        for row in rows:
+            row.resets = resets[row.id]
+        return reaped
+
+
+@killed_by(
+    "reap.the_first_crash_is_not_blamed",
+    "crash.a_job_in_a_killed_workers_prefetch_is_not_blamed",
+)
+class FirstCrashBlamed(MemoryStore):
+    def _take_back(self, rows: Sequence[_Row], max_resets: int, now: int) -> Reaped:
+        for row in rows:
+            row.suspect = True
+        return super()._take_back(rows, max_resets, now)
+
+
+@killed_by("reap.at_the_reset_limit_the_job_fails")
+class KillerNeverFails(MemoryStore):
+    def _take_back(self, rows: Sequence[_Row], max_resets: int, now: int) -> Reaped:
+        return super()._take_back(rows, 10**6, now)
+
+
+@killed_by("leases.a_tasks_longer_lease_outlives_the_worker")
+class ReapIgnoresOwnLongerLease(MemoryStore):
+    async def reap(self, limit: int, max_resets: int) -> Reaped:
+        for row in self._rows.values():
+            row.lease_until = None
+        return await super().reap(limit, max_resets)
+
+
+@killed_by("reap.reap_takes_no_more_than_its_limit")
+class ReapIgnoresItsLimit(MemoryStore):
+    async def reap(self, limit: int, max_resets: int) -> Reaped:
+        return await super().reap(10**6, max_resets)
+
+
+@killed_by("reap.a_lease_ends_on_the_microsecond")
+class ALeaseEndsAMicrosecondLate(MemoryStore):
+    def _beat(self, worker: str, lease: float, now: int) -> None:
+        super()._beat(worker, lease, now + 1)
+
+
+@killed_by("leases.renew_extends_the_lease")
+class RenewDoesNotExtend(MemoryStore):
+    def renew(
+        self,
+        worker: str,
+        lease: float,
+        leases: Sequence[Lease],
+        extend: Sequence[tuple[Lease, float]] = (),
+    ) -> Renewal:
+        before = self._workers.get(worker)
+        answer = super().renew(worker, lease, leases, extend)
+        if before is not None:
+            self._workers[worker] = before
+        return answer
+
+
+@killed_by("leases.extend_never_shortens")
+class ExtendShortens(MemoryStore):
+    def renew(
+        self,
+        worker: str,
+        lease: float,
+        leases: Sequence[Lease],
+        extend: Sequence[tuple[Lease, float]] = (),
+    ) -> Renewal:
+        for held, _seconds in extend:
+            self._rows[held.job_id].lease_until = None
+        return super().renew(worker, lease, leases, extend)
+
+
+@killed_by("leases.check_writes_nothing")
+class CheckRenews(MemoryStore):
+    def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
+        self._beat(worker, 30.0, self._clock.now())
+        return super().check(worker, leases)
+
+
+@killed_by("leases.lost_because_it_is_gone")
+class EveryLossCalledTaken(MemoryStore):
+    def _why_lost(self, lease: Lease) -> LostReason:
+        return LostReason.TAKEN_BY_ANOTHER_WORKER
+
+
+@killed_by("reap.retire_hands_everything_back")
+class RetireHandsNothingBack(MemoryStore):
+    async def retire(self, worker: str) -> None:
+        self._workers.pop(worker, None)
+
+
+@killed_by("notes.the_log_drops_its_oldest_entries")
+class LogGrowsWithoutEnd(MemoryStore):
+    async def note(self, lease: Lease, note: Note) -> Verdict:
+        row = self._owned(lease)
+        if row is not None and note.entry is not None:
+            row.log.append(note.entry)
+            return Verdict.APPLIED
+        return await super().note(lease, note)
+
+
+# ── history ──
+
+
+@killed_by("history.a_kept_job_is_whole", "settle.output[object]")
+class KeepIgnored(MemoryStore):
+    def _finish(self, row: _Row, default_keep: float | None, now: int) -> None:
+        row.keep = None
+        super()._finish(row, None, now)
+
+
+@killed_by(
+    "settle.the_jobs_keep_beats_the_settlements[zero-some-gone]",
+)
+class TheSettlementsKeepBeatsTheJobs(MemoryStore):
+    def _finish(self, row: _Row, default_keep: float | None, now: int) -> None:
+        row.keep = row.keep if default_keep is None else default_keep
+        super()._finish(row, default_keep, now)
+
+
+@killed_by("history.a_kept_job_expires_on_the_microsecond")
+class PruneRemovesUnexpired(MemoryStore):
+    async def prune(self, limit: int) -> int:
+        for row in self._history.values():
+            row.expires_at = 0
+        return await super().prune(limit)
+
+
+@killed_by("history.open_and_failed_jobs_are_never_pruned")
+class PruneRemovesFailedJobs(MemoryStore):
+    async def prune(self, limit: int) -> int:
+        return await super().prune(limit) + await self.delete_failed(limit)
+
+
+# ── operators ──
+
+
+@killed_by(
+    "admin.reschedule_takes_priority_zero",
+    "admin.reschedule_takes_attempts_zero",
+)
+class RescheduleIgnoresZero(MemoryStore):
+    async def reschedule(
+        self,
+        ids: Sequence[int],
+        run_at: int | None = None,
+        priority: int | None = None,
+        attempts: int | None = None,
+        max_attempts: int | None = None,
+    ) -> list[Job]:
+        return await super().reschedule(
+            ids, run_at or None, priority or None, attempts or None, max_attempts or None
+        )
+
+
+@killed_by("admin.reschedule_leaves_a_failed_job_failed")
+class RescheduleRevivesFailedJobs(MemoryStore):
+    async def reschedule(
+        self,
+        ids: Sequence[int],
+        run_at: int | None = None,
+        priority: int | None = None,
+        attempts: int | None = None,
+        max_attempts: int | None = None,
+    ) -> list[Job]:
+        return await super().reschedule(ids, run_at, priority, attempts or 0, max_attempts)
+
+
+@killed_by(
+    "admin.running_jobs_are_skipped[complete]",
+    "admin.running_jobs_are_skipped[reschedule]",
+)
+class AdminTouchesRunningRows(MemoryStore):
+    def _change(
+        self,
+        ids: Sequence[int],
+        states: Sequence[JobState],
+        change: Callable[[_Row, int], None],
+        allowed: Callable[[_Row], bool] = lambda row: True,
+    ) -> list[Job]:
+        return super()._change(ids, (*states, JobState.RUNNING), change, allowed)
+
+
+@killed_by("admin.retry_leaves_a_cancelled_job_whose_key_is_taken")
+class RetryStealsAKey(MemoryStore):
+    def _change(
+        self,
+        ids: Sequence[int],
+        states: Sequence[JobState],
+        change: Callable[[_Row, int], None],
+        allowed: Callable[[_Row], bool] = lambda row: True,
+    ) -> list[Job]:
+        return super()._change(ids, states, change)
+
+
+@killed_by("admin.cancel_asks_a_running_job_to_stop")
+class CancelEndsRunningJobs(MemoryStore):
+    async def cancel(self, ids: Sequence[int]) -> list[Job]:
+        for job_id in ids:
+            row = self._rows.get(job_id)
+            if row is not None and row.state is JobState.RUNNING:
+                self._end(row, Cancel(), self._clock.now())
+        return [row.job() for job_id in ids if (row := self._rows.get(job_id))]
+
+
+@killed_by("admin.fail_uses_up_all_attempts[unset-25]")
+class FailLeavesAttemptsOver(MemoryStore):
+    async def fail(self, ids: Sequence[int], reason: str) -> list[Job]:
+        before = {job_id: row.attempts for job_id, row in self._rows.items()}
+        jobs = await super().fail(ids, reason)
+        for job in jobs:
+            self._rows[job.id].attempts = before[job.id]
+        return [self._rows[job.id].job() for job in jobs]
+
+
+@killed_by("pages_counts.filters_apply_before_the_page_is_cut")
+class PagesCutBeforeTheFilter(MemoryStore):
+    async def find(self, wanted: Any) -> list[Job]:
+        page = sorted(row.id for row in self._rows.values() if row.id > wanted.after)
+        found = await super().find(wanted)
+        return [job for job in found if job.id in page[: wanted.limit]]
+
+
+@killed_by("pages_counts.pages_run_through_open_jobs_and_history")
+class HistoryNotListed(MemoryStore):
+    async def find(self, wanted: Any) -> list[Job]:
+        return [job for job in await super().find(wanted) if job.id in self._rows]
+
+
+@killed_by("pages_counts.counts_of_every_state")
+class HistoryNotCounted(MemoryStore):
+    async def counts(self) -> dict[JobState, int]:
+        return {**await super().counts(), JobState.COMPLETED: 0}
+
+
+# ── pausing ──
+
+
+@killed_by("pause.a_paused_task_is_not_given", "pause.a_paused_queue_is_not_given")
+class PauseForgotten(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        self._paused_tasks.clear()
+        self._paused_queues.clear()
+        return await super().claim(request)
+
+
+@killed_by("pause.a_paused_queue_is_not_given")
+class PauseOfAQueueForgotten(MemoryStore):
+    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
+        await super().pause(task=task)
+
+
+@killed_by("pause.what_is_paused_is_listed_in_order")
+class PausesNotListed(MemoryStore):
+    async def paused(self) -> Paused:
+        return Paused()

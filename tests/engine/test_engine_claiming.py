@@ -1,0 +1,338 @@
+"""How many jobs a worker takes, and which."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.engine.engine_kit import Bench, virtual, wait_until
+from windlass import Abandon, Context, Events, JobState
+from windlass.errors import TaskError, UnknownTaskError
+from windlass.store.records import ClaimRequest, NewJob, Release, Verdict
+
+
+@virtual
+async def test_one_claim_fills_all_slots(bench: Bench) -> None:
+    @bench.app.task
+    async def t() -> None:
+        await asyncio.sleep(1)
+
+    await t.aenqueue_many([{}] * 10)
+    await bench.start(concurrency=10)
+    await asyncio.sleep(0.5)
+    assert [count for _, _, count in bench.ledger.claims] == [10]
+
+
+@virtual
+async def test_prefetch_grows_for_quick_jobs(bench: Bench) -> None:
+    @bench.app.task
+    async def t() -> None:
+        await asyncio.sleep(0.001)
+
+    await t.aenqueue_many([{}] * 2000)
+    await bench.start(concurrency=10)
+    await bench.idle()
+    assert max(request.limit for _, request, _ in bench.ledger.claims) > 500
+    assert sum(count > 0 for _, _, count in bench.ledger.claims) < 30
+
+
+@virtual
+async def test_prefetch_stays_nothing_for_slow_jobs(bench: Bench) -> None:
+    @bench.app.task
+    async def t() -> None:
+        await asyncio.sleep(1)
+
+    await t.aenqueue_many([{}] * 60)
+    await bench.start(concurrency=10)
+    await bench.idle()
+    assert max(request.limit for _, request, _ in bench.ledger.claims) == 10
+
+
+@virtual
+async def test_prefetch_can_be_switched_off(bench: Bench) -> None:
+    @bench.app.task
+    async def t() -> None:
+        await asyncio.sleep(0.001)
+
+    await t.aenqueue_many([{}] * 200)
+    await bench.start(concurrency=5, prefetch=0)
+    await bench.idle()
+    assert max(request.limit for _, request, _ in bench.ledger.claims) == 5
+
+
+@virtual
+async def test_two_workers_share_the_work_and_hoard_nothing(bench: Bench) -> None:
+    app = bench.app
+
+    @app.task
+    async def t(ctx: Context) -> None:
+        bench.seen.append(ctx.worker_id)
+        await asyncio.sleep(1)
+
+    await t.aenqueue_many([{}] * 40)
+    await bench.start(concurrency=10)
+    await bench.start(concurrency=10)
+    await wait_until(lambda: len(bench.ledger.settled) == 40)
+    assert bench.clock.elapsed <= 2.01
+    assert [bench.seen.count(worker) for worker in sorted(set(bench.seen))] == [20, 20]
+
+
+@virtual
+async def test_what_lies_in_the_prefetch_for_two_seconds_goes_back(bench: Bench) -> None:
+    @bench.app.task
+    async def t(slow: bool) -> None:
+        await asyncio.sleep(100 if slow else 0.001)
+
+    await t.aenqueue_many([{"slow": False}] * 50)
+    await t.aenqueue_many([{"slow": True}] * 50)
+    await bench.start(concurrency=2)
+    await asyncio.sleep(1.5)
+    assert (await bench.ledger.counts())[JobState.RUNNING] == 50, "two run, the rest are held"
+    await asyncio.sleep(2)
+    counts = await bench.ledger.counts()
+    assert (counts[JobState.RUNNING], counts[JobState.READY]) == (2, 48)
+    back = [lease for lease, outcome, _ in bench.ledger.settled if isinstance(outcome, Release)]
+    assert len(back) == 48
+    for lease in back:
+        job = await bench.ledger.get(lease.job_id)
+        assert job is not None
+        assert job.attempts == 0, "nothing is charged for lying in a buffer"
+
+
+@virtual
+async def test_a_worker_that_was_dry_wakes_when_a_slot_runs_out(bench: Bench) -> None:
+    """Its last claim brought less than it asked for; no hint comes for what is added later."""
+
+    @bench.app.task
+    async def t(seconds: float) -> None:
+        bench.seen.append(bench.clock.elapsed)
+        await asyncio.sleep(seconds)
+
+    await t.aenqueue_many([{"seconds": 0.001}] * 20)
+    await t.aenqueue_many([{"seconds": 50}] * 2)
+    bench.ledger._hints = []
+    await bench.start(concurrency=2, poll_interval=2)
+    bench.ledger._hints = []
+    await asyncio.sleep(10)
+    await t.aenqueue(seconds=1)
+    await asyncio.sleep(60)
+    assert len(bench.seen) == 23
+    assert bench.seen[-1] == pytest.approx(50.01, abs=0.1)
+
+
+@virtual
+async def test_suspects_go_straight_to_a_free_slot(bench: Bench) -> None:
+    @bench.app.task
+    async def t(name: str) -> None:
+        bench.seen.append((name, bench.clock.elapsed))
+        await asyncio.sleep(1)
+
+    await bench.app.store.enqueue([NewJob("t", '{"name":"suspect"}', priority=9)])
+    await bench.ledger.claim(ClaimRequest("dead", ("t",), 1, lease=1))
+    await asyncio.sleep(2)
+    await bench.ledger.reap(10, 5)
+    for number in range(4):
+        await t.aenqueue(name=f"plain {number}")
+    await bench.start(concurrency=2)
+    await asyncio.sleep(5)
+    for elapsed, request, _ in bench.ledger.claims[1:]:
+        assert request.suspects <= 2, elapsed
+    assert ("suspect", 4.0) in bench.seen, "it waited for its turn, never in a buffer"
+
+
+@pytest.mark.parametrize("kind", ["list", "function", "async function", "none"])
+@virtual
+async def test_forbidden_flags(bench: Bench, kind: str) -> None:
+    @bench.app.task
+    async def t(name: str) -> None:
+        bench.seen.append(name)
+
+    async def later() -> list[str]:
+        return ["gpu"]
+
+    flags: Any = {
+        "list": ["gpu"],
+        "function": lambda: ["gpu"],
+        "async function": later,
+        "none": lambda: None,
+    }[kind]
+    await t.using(flags=["gpu", "x"]).aenqueue(name="flagged")
+    await t.using(flags=["x"]).aenqueue(name="other")
+    await t.aenqueue(name="plain")
+    await bench.start(forbidden_flags=flags, concurrency=1)
+    await asyncio.sleep(5)
+    expected = ["other", "plain"]
+    assert bench.seen == (["flagged", *expected] if kind == "none" else expected)
+
+
+@virtual
+async def test_a_flag_function_that_raises_is_asked_again(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    def flags() -> list[str]:
+        bench.seen.append("asked")
+        if len(bench.seen) < 3:
+            raise RuntimeError("flag service is down")
+        return []
+
+    @bench.app.task
+    async def t() -> None:
+        bench.seen.append("ran")
+
+    await t.aenqueue()
+    await bench.start(forbidden_flags=flags)
+    await bench.idle()
+    assert bench.seen[:4] == ["asked", "asked", "asked", "ran"]
+    assert "the claimer met an error and goes on" in caplog.text
+
+
+@virtual
+async def test_only_and_exclude(bench: Bench) -> None:
+    for name in ("a", "b", "c"):
+
+        @bench.app.task(name=name)
+        async def t(ctx: Context) -> None:
+            bench.seen.append((ctx.worker_id, ctx.job.task))
+
+        await bench.add(name)
+    only = await bench.start(only=["a"])
+    rest = await bench.start(exclude=["a", "b"])
+    await asyncio.sleep(5)
+    assert sorted(bench.seen) == sorted([(only.worker.id, "a"), (rest.worker.id, "c")])
+    with pytest.raises(UnknownTaskError, match="did you mean"):
+        await bench.start(only=["aa"])
+    with pytest.raises(TaskError, match="no task to run"):
+        await bench.start(exclude=["a", "b", "c"])
+
+
+@virtual
+async def test_max_jobs_ends_the_worker(bench: Bench) -> None:
+    @bench.app.task
+    async def t() -> None: ...
+
+    await t.aenqueue_many([{}] * 20)
+    runner = await bench.start(max_jobs=7, concurrency=3)
+    await runner.wait()
+    assert runner.worker.why == "max_jobs"
+    assert runner.worker.completed == 7
+    assert (await bench.ledger.counts())[JobState.READY] == 13
+
+
+@virtual
+async def test_once_runs_what_is_ready_and_what_that_makes_ready(bench: Bench) -> None:
+    @bench.app.task
+    async def t(ctx: Context, left: int) -> Any:
+        bench.seen.append(left)
+        if left:
+            await ctx.add_job("t", {"left": left - 1})
+        elif len(bench.seen) < 5:
+            return Abandon()
+        return None
+
+    await t.aenqueue(left=3)
+    await t.using(delay=60).aenqueue(left=0)
+    count = await bench.app.run_once()
+    assert bench.seen == [3, 2, 1, 0, 0]
+    assert count == 5
+    assert bench.clock.elapsed == 0
+    assert (await bench.ledger.counts())[JobState.SCHEDULED] == 1
+
+
+@virtual
+async def test_once_takes_what_became_due_before_it_began(bench: Bench) -> None:
+    @bench.app.task
+    async def t() -> None:
+        bench.seen.append(1)
+
+    await t.using(delay=5).aenqueue()
+    await asyncio.sleep(6)
+    assert await bench.app.run_once() == 1
+
+
+@virtual
+async def test_once_waits_for_slow_jobs_to_end(bench: Bench) -> None:
+    @bench.app.task
+    async def t() -> None:
+        await asyncio.sleep(90)
+
+    await t.aenqueue_many([{}, {}])
+    assert await bench.app.run_once() == 2
+    assert bench.clock.elapsed == 90
+
+
+@virtual
+async def test_a_serial_queue_runs_one_at_a_time(bench: Bench) -> None:
+    running = 0
+
+    @bench.app.task(queue="serial")
+    async def t(number: int) -> None:
+        nonlocal running
+        running += 1
+        assert running == 1
+        bench.seen.append(number)
+        await asyncio.sleep(0.5)
+        running -= 1
+
+    await t.aenqueue_many([{"number": n} for n in range(6)])
+    await bench.start(concurrency=4)
+    await bench.start(concurrency=4)
+    await bench.idle()
+    assert bench.seen == list(range(6))
+
+
+@virtual
+async def test_pause_and_resume_of_a_task(bench: Bench) -> None:
+    @bench.app.task
+    async def t() -> None:
+        bench.seen.append(bench.clock.elapsed)
+
+    await bench.app.client.pause(task="t")
+    await t.aenqueue()
+    await bench.start(poll_interval=300)
+    await asyncio.sleep(10)
+    await bench.app.client.resume(task="t")
+    await asyncio.sleep(1)
+    assert bench.seen == [10.0]
+
+
+@virtual
+async def test_a_claim_that_fails_is_told_and_repeated(bench: Bench) -> None:
+    events = Events()
+    app = bench.new_app(events=events)
+    for name in ("start", "error", "empty"):
+        events.on(f"worker:getJob:{name}", lambda name=name, **details: bench.seen.append(name))
+
+    @app.task
+    async def t() -> None: ...
+
+    bench.store.fail_next("claim")
+    await bench.start(app, poll_interval=300)
+    await asyncio.sleep(1)
+    assert bench.seen == ["start", "error", "start", "empty"]
+
+
+@virtual
+async def test_a_job_lost_while_it_lay_in_the_buffer_never_starts(bench: Bench) -> None:
+    @bench.app.task
+    async def t(seconds: float) -> None:
+        bench.seen.append(seconds)
+        await asyncio.sleep(seconds)
+
+    await t.aenqueue_many([{"seconds": 0.001}] * 20)
+    await t.aenqueue_many([{"seconds": 1.6}, {"seconds": 77}, {"seconds": 78}])
+    await bench.start(concurrency=1)
+    await wait_until(lambda: 1.6 in bench.seen)
+    [one, other] = [
+        job for job in await bench.app.client.list_jobs() if job.payload["seconds"] > 70
+    ]
+    assert one.state is JobState.RUNNING, "held in the buffer"
+    await bench.app.client.cancel_jobs([one.id])
+    bench.ledger._rows[other.id].token = 12345  # as if another worker had it
+    await asyncio.sleep(1.9)
+    assert (await bench.get(one)).state is JobState.CANCELLED
+    assert 77 not in bench.seen
+    assert 78 not in bench.seen
+    verdicts = {lease.job_id: answer.verdict for lease, _, answer in bench.ledger.settled}
+    assert verdicts[other.id] is Verdict.LOST

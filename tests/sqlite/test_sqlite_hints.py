@@ -1,0 +1,146 @@
+"""Who is told that there may be work, and who is left in peace."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+from tests.sqlite.sqlite_kit import child, finish, jobs, line, opened, plain, run, take, tell, until
+from windlass.store.records import COMPLETE
+from windlass.stores.sqlite import SqliteStore
+
+
+class Hints:
+    """Counts hints, and knows when the store has settled down."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.count = 0
+        self.stop = store.subscribe(self._hint)
+
+    def _hint(self) -> None:
+        self.count += 1
+
+    async def settle_down(self) -> None:
+        """The first look always hints: whatever was there before may be new to us."""
+        await until(lambda: self.count > 0)
+        self.count = 0
+
+
+def test_our_own_jobs_hint_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "jobs.db") as store:
+            hints = Hints(store)
+            await hints.settle_down()
+            await store.enqueue(jobs(1))
+            await until(lambda: hints.count == 1)
+            leases = await take(store)
+            await store.settle([(lease, COMPLETE) for lease in leases])
+            await store.counts()
+            assert hints.count == 1, "completing a job gives nobody anything to do"
+            hints.stop()
+
+    run(scenario())
+
+
+def test_a_freed_queue_hints(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "jobs.db") as store:
+            await store.enqueue(jobs(2, queue="q"))
+            [lease] = await take(store)
+            hints = Hints(store)
+            await hints.settle_down()
+            await store.settle([(lease, COMPLETE)])
+            await until(lambda: hints.count == 1)
+            hints.stop()
+
+    run(scenario())
+
+
+def test_another_processs_jobs_hint(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+
+    async def scenario() -> None:
+        async with opened(path) as store:
+            hints = Hints(store)
+            await hints.settle_down()
+            process = child("add_when_told", path)
+            assert await asyncio.to_thread(line, process) == "here"
+            hints.count = 0
+            tell(process, "go")
+            await until(lambda: hints.count > 0)
+            [lease] = await take(store)
+            assert str(lease.job_id) == await asyncio.to_thread(line, process)
+            await asyncio.to_thread(finish, process, "\n")
+            hints.stop()
+
+    run(scenario())
+
+
+def test_commits_that_bring_no_work_do_not_hint(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+
+    async def scenario() -> None:
+        async with opened(path) as store:
+            hints = Hints(store)
+            await hints.settle_down()
+            with closing(plain(path)) as connection:
+                connection.execute("CREATE TABLE orders (n)")
+                connection.commit()
+            store.lifeline().renew("w", 30.0, [])
+            looked = store.looks
+            await until(lambda: store.looks >= looked + 3)
+            assert hints.count == 0
+            await store.enqueue(jobs(1, delay=60_000_000))
+            await until(lambda: hints.count == 1)
+            hints.stop()
+
+    run(scenario())
+
+
+def test_one_who_stopped_hears_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "jobs.db") as store:
+            kept, stopped = Hints(store), Hints(store)
+            await kept.settle_down()
+            await stopped.settle_down()
+            stopped.stop()
+            stopped.stop()
+            await store.enqueue(jobs(1))
+            await until(lambda: kept.count == 1)
+            assert stopped.count == 0
+            kept.stop()
+
+    run(scenario())
+
+
+def test_a_subscriber_that_raises_hurts_nobody(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "jobs.db") as store:
+
+            def broken() -> None:
+                raise RuntimeError("broken subscriber")
+
+            stop = store.subscribe(broken)
+            hints = Hints(store)
+            await store.enqueue(jobs(1))
+            await until(lambda: hints.count > 0)
+            assert len(await take(store)) == 1
+            stop()
+            hints.stop()
+
+    run(scenario())
+
+
+def test_subscribers_stay_when_the_store_is_opened_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "jobs.db") as store:
+            await store.close()
+            hints = Hints(store)
+            await store.open()
+            await hints.settle_down()
+            await store.enqueue(jobs(1))
+            await until(lambda: hints.count == 1)
+            hints.stop()
+
+    run(scenario())

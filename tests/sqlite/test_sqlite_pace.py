@@ -1,0 +1,47 @@
+"""Writers give way to one another, and not to nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.stores.sqlite.pace import LONGEST, Pace
+
+HELD = 0.004
+
+
+def _after(pace: Pace, transactions: int, waited: float, idle: float = 0.0) -> float:
+    """The last pause of that many transactions, of which a share `waited` found the lock taken."""
+    owed = pause = 0.0
+    now = 100.0
+    for _ in range(transactions):
+        owed += waited
+        now += HELD + pause + idle
+        pause = pace.pause(owed >= 1.0, HELD, now)
+        owed -= owed >= 1.0
+    return pause
+
+
+def test_alone_nobody_pauses() -> None:
+    assert _after(Pace(), 500, waited=0.0) == 0.0
+
+
+def test_a_rare_meeting_is_no_reason_to_pause_when_there_is_little_to_do() -> None:
+    assert _after(Pace(), 500, waited=0.1, idle=1.0) == 0.0
+
+
+def test_a_busy_lock_is_left_alone_for_longer() -> None:
+    pause = _after(Pace(), 500, waited=0.4)
+    assert HELD < pause <= 1.5 * LONGEST
+
+
+def test_the_busier_the_lock_the_longer_the_pause() -> None:
+    little = sum(_after(Pace(), 300, waited=0.3) for _ in range(50))
+    much = sum(_after(Pace(), 300, waited=0.9) for _ in range(50))
+    assert much > little
+
+
+@pytest.mark.parametrize("waited", [0.4, 1.0])
+def test_once_alone_again_the_pauses_end(waited: float) -> None:
+    pace = Pace()
+    assert _after(pace, 500, waited) > 0.0
+    assert _after(pace, 200, waited=0.0) == 0.0
