@@ -31,7 +31,7 @@ from windlass.engine.claimer import ForbiddenFlags
 from windlass.engine.signals import Signals
 from windlass.engine.task_handler import Defaults, Middleware, TaskHandler
 from windlass.engine.worker import Worker, WorkerOptions, make_worker_id
-from windlass.errors import ConfigError, TaskError
+from windlass.errors import ConfigError, StoreClosedError, TaskError
 from windlass.model.job import Job, JobSpec
 from windlass.model.retry import DEFAULT_RETRY, Retry
 from windlass.observe.events import Events
@@ -40,7 +40,7 @@ from windlass.store.port import Store
 from windlass.stores.memory import MemoryStore
 from windlass.stores.sqlite import SqliteStore
 from windlass.stores.sqlite.schema import migrations
-from windlass.tasks.context import Context
+from windlass.tasks.context import SyncContext
 from windlass.tasks.folder import load_folder
 from windlass.tasks.options import Executor, make_options
 from windlass.tasks.registry import Registry
@@ -167,7 +167,7 @@ class App:
     # ── tasks ──
 
     @overload
-    def task(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+    def task(self, function: Callable[Concatenate[SyncContext, P], R], /) -> Task[P, R]: ...
 
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
@@ -374,7 +374,7 @@ class _Decorator:
     """What `@app.task(…)` returns, for type checkers."""
 
     @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+    def __call__(self, function: Callable[Concatenate[SyncContext, P], R], /) -> Task[P, R]: ...
 
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
@@ -499,6 +499,8 @@ class Runner:
             await self.worker.stop()
             self.threads_left = not self._handler.close()
             await self._stack.aclose()
+            if self.worker.why == "closed":
+                raise StoreClosedError("the store was closed while its worker ran")
         except BaseException as error:
             self.events.emit("pool:gracefulShutdown:error", pool=self, error=error)
             raise

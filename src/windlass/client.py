@@ -56,8 +56,9 @@ class Preparer:
         check = self._registry.get(spec.task).style.check
         limit = self._max_payload
         new = []
+        encode = payloads.encode
         for value in values:
-            payload = payloads.encode(value, limit=limit)
+            payload = encode(value, limit=limit)
             check(payload)
             new.append(_with_payload(base, payload))
         return new

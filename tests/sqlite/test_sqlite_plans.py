@@ -12,12 +12,12 @@ import pytest
 
 from windlass.store.records import COMPLETE, ClaimRequest, NewJob
 from windlass.stores.sqlite import admin, upkeep
-from windlass.stores.sqlite.claim import PastHeads, claim, must_write
+from windlass.stores.sqlite.claim import PastHeads, claim, leases_of, must_write
 from windlass.stores.sqlite.connection import Session, connect
 from windlass.stores.sqlite.enqueue import Enqueue
 from windlass.stores.sqlite.locking import LockWatch
 from windlass.stores.sqlite.schema import migrate
-from windlass.stores.sqlite.settle import settle
+from windlass.stores.sqlite.settle import Settle
 from windlass.stores.sqlite.statements import SQL, for_tasks
 
 NOW = 1_767_225_600_000_000
@@ -162,9 +162,9 @@ def _cycle(db: Session, request: ClaimRequest) -> None:
     Enqueue(new)(db, NOW)
     Enqueue([NewJob("t", key="k"), NewJob("t", key="k", queue="stuck")])(db, NOW)
     assert must_write(db, request, NOW, PastHeads())
-    leases = claim(db, request, NOW, PastHeads())
+    leases = leases_of(claim(db, request, NOW, PastHeads()))
     assert len(leases) > 30
-    assert {answer.verdict for answer in settle(db, [(x, COMPLETE) for x in leases], NOW)} == {
+    assert {answer.verdict for answer in Settle([(x, COMPLETE) for x in leases])(db, NOW)} == {
         "applied"
     }
     upkeep.promote(db, 100, NOW)

@@ -18,7 +18,8 @@ from windlass.store.port import Store
 from windlass.store.records import ClaimRequest
 
 AHEAD_SECONDS = 0.25
-MOST_AHEAD = 2_000
+MOST_AHEAD = 1_500
+REFILL = 500
 TOO_OLD = 2.0
 
 Flags = Sequence[str] | None
@@ -143,12 +144,12 @@ class Claimer:
         return TOO_OLD / 2 if self._slots.buffered else None
 
     def _wanted(self) -> int:
-        """How many to ask for now; nothing while the buffer is at least half full."""
+        """How many to ask for now; nothing while the buffer lacks less than half, or `REFILL`."""
         if self._pre_dequeue is not None:
             self._slots.low_water = 0
             return min(1, self._slots.free) if self._slots.buffered == 0 else 0
         ahead = self._ahead()
-        self._slots.low_water = (ahead + 1) // 2
+        self._slots.low_water = max((ahead + 1) // 2, ahead - REFILL)
         free = self._slots.free
         if free == 0 and self._slots.buffered >= self._slots.low_water:
             return 0

@@ -57,7 +57,10 @@ class Delivery:
 
     def note(self, note: Note) -> None:
         """Remember something for the noter to write; from any thread."""
-        self.loop.call_soon_threadsafe(self._note, note)
+        if asyncio._get_running_loop() is self.loop:
+            self._note(note)  # at once: the handler may be about to end
+        else:
+            self.loop.call_soon_threadsafe(self._note, note)
 
     def _note(self, note: Note) -> None:
         if self.notes is None:

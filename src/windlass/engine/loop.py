@@ -16,6 +16,7 @@ class Loop:
     """Runs `step` on the event loop. It returns the seconds to wait, or None for "until woken".
 
     A step that fails is logged and tried again after a growing pause: a loop never dies of it.
+    Only when the store was closed there is nothing left to try, and `on_closed` hears of it.
     """
 
     def __init__(
@@ -25,12 +26,14 @@ class Loop:
         *,
         outage: Outage,
         logger: Scoped,
+        on_closed: Callable[[], None] = lambda: None,
         first_delay: float | None = 0.0,
     ) -> None:
         self.name = name
         self._step = step
         self._outage = outage
         self._logger = logger
+        self._on_closed = on_closed
         self._first_delay = first_delay
         self._woken = False
         self._is_failing = False
@@ -72,6 +75,7 @@ class Loop:
             try:
                 delay = await self._step()
             except StoreClosedError:
+                self._on_closed()
                 return
             except StoreError as error:
                 delay = self._failed(error)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from windlass.engine.delivery import Delivery
-from windlass.errors import StoreClosedError, StoreError
+from windlass.errors import StoreError
 from windlass.observe.logs import Scoped
 from windlass.store.port import Store
+from windlass.store.records import Note
 
 INTERVAL = 0.25
 
@@ -19,25 +21,32 @@ class Noter:
         self._store = store
         self._logger = logger
         self._pending: dict[int, Delivery] = {}
+        self._writing = asyncio.Lock()
 
     def add(self, delivery: Delivery) -> None:
         self._pending[id(delivery)] = delivery
+
+    @property
+    def is_writing(self) -> bool:
+        return self._writing.locked()
 
     async def step(self) -> float | None:
         await self.flush(list(self._pending.values()))
         return INTERVAL if self._pending else None
 
     async def flush(self, deliveries: Iterable[Delivery]) -> None:
-        """Write what these deliveries said, in order."""
-        for delivery in deliveries:
-            self._pending.pop(id(delivery), None)
-            notes, delivery.notes = delivery.notes, None
-            for note in notes or ():
-                try:
-                    await self._store.note(delivery.lease, note)
-                except StoreClosedError:
-                    return
-                except StoreError as error:
-                    self._logger.warning(
-                        "a note of job %d was not stored: %s", delivery.lease.job_id, error
-                    )
+        """Write what these deliveries said, in order, after what is being written already."""
+        async with self._writing:
+            for delivery in deliveries:
+                self._pending.pop(id(delivery), None)
+                notes, delivery.notes = delivery.notes, None
+                for note in notes or ():
+                    await self._write(delivery, note)
+
+    async def _write(self, delivery: Delivery, note: Note) -> None:
+        try:
+            await self._store.note(delivery.lease, note)
+        except StoreError as error:
+            self._logger.warning(
+                "a note of job %d was not stored: %s", delivery.lease.job_id, error
+            )

@@ -22,7 +22,7 @@ from windlass.store.records import CANCEL, RELEASE, Lease, Outcome
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.context import Context, Surroundings
 
-STREAK = 64
+STREAK = 16
 """Jobs a slot may run without giving the event loop a turn."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from windlass.clock import SYSTEM, Clock
+from windlass.engine import switching
 from windlass.engine.claimer import Claimer, ForbiddenFlags
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Handler, maybe_await
@@ -25,7 +26,7 @@ from windlass.engine.pruner import Pruner
 from windlass.engine.reaper import Reaper
 from windlass.engine.settler import Settlement, Settler
 from windlass.engine.slots import Slots
-from windlass.errors import StoreError
+from windlass.errors import StoreClosedError, StoreError
 from windlass.model.job import Job, JobState
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
@@ -147,12 +148,20 @@ class Worker:
         ]
 
     def _loop(self, name: str, step: Any, first_delay: float | None = 0.0) -> Loop:
-        return Loop(name, step, outage=self._outage, logger=self._logger, first_delay=first_delay)
+        return Loop(
+            name,
+            step,
+            outage=self._outage,
+            logger=self._logger,
+            on_closed=self._on_closed,
+            first_delay=first_delay,
+        )
 
     # ── life ──
 
     async def start(self) -> None:
         self._events.emit("worker:create", worker=self, tasks=self.tasks)
+        switching.quicken()
         lifeline = self._store.lifeline()
         self._keeper = self._host(lifeline)
         self._keeper.start()
@@ -188,6 +197,12 @@ class Worker:
         self._hurry.set()
 
     async def _do_drain(self) -> None:
+        try:
+            await self._wind_down()
+        finally:
+            switching.relax()
+
+    async def _wind_down(self) -> None:
         self._claimer.is_closed = True
         self._unsubscribe()
         await asyncio.gather(*(loop.stop() for loop in self._loops if loop is not self._noting))
@@ -198,6 +213,7 @@ class Worker:
                 self._logger.warning("told %d running jobs to stop; they go back", count)
             if not await self._slots.join(LAST_WORDS):
                 await self._slots.kill()
+        await self._noter.step()
         await self._noting.stop()
         await self._finish_settling()
         await self._keeper.stop()
@@ -230,13 +246,20 @@ class Worker:
         self._noter.add(delivery)
         self._noting.wake()
 
+    def _on_closed(self) -> None:
+        if self._drain is None and not self.done.is_set():
+            self._logger.error("the store was closed while this worker ran; stopping")
+            error = StoreClosedError("the store was closed while its worker ran")
+            self._events.emit("worker:fatalError", worker=self, error=error, job_error=None)
+            self._on_finished("closed")
+
     def _on_finished(self, why: str) -> None:
         self.why = why
         self.done.set()
 
     async def _before_settling(self, batch: Sequence[Settlement]) -> None:
         told = [delivery for delivery, _ in batch if delivery.notes]
-        if told:
+        if told or self._noter.is_writing:
             await self._noter.flush(told)
 
     async def _after_settling(

@@ -54,7 +54,7 @@ class Progress(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True):
     """A job as the database had it when it was read."""
 
     id: int

@@ -7,6 +7,8 @@ them, so a plain small payload costs one encode and a few searches.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -17,6 +19,10 @@ MAX_PAYLOAD = 256 * 1024
 MAX_DEPTH = 64
 
 EMPTY = "{}"
+
+_LEAST, _MOST = -(2**63), 2**64 - 1
+_LONG = 19
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
 
 
 def _encode_foreign(value: Any) -> Any:
@@ -69,6 +75,10 @@ def encode_value(value: object, *, limit: int = MAX_PAYLOAD, field: str = "paylo
         raise errors.PayloadError(
             f"{field} contains NaN or infinity, which JSON lacks", field=field
         )
+    if len(raw) >= _LONG and _LONG_NUMBER.search(raw) and _holds_huge(_DECODER.decode(raw)):
+        raise errors.PayloadError(
+            f"{field} contains an integer beyond 64 bits; send it as text", field=field
+        )
     return raw.decode()
 
 
@@ -102,29 +112,27 @@ def _depth(value: Any) -> int:
     return deepest
 
 
-def _holds_nul(value: Any) -> bool:
+def _leaves(value: Any) -> Iterator[Any]:
+    """Every key and every value that holds no others."""
     stack = [value]
     while stack:
         item = stack.pop()
-        if isinstance(item, str):
-            if "\x00" in item:
-                return True
-        elif isinstance(item, dict):
-            stack.extend([*item.keys(), *item.values()])
-        elif isinstance(item, list):
-            stack.extend(item)
-    return False
-
-
-def _holds_not_a_number(value: Any) -> bool:
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, float):
-            if not math.isfinite(item):
-                return True
-        elif isinstance(item, dict):
+        if isinstance(item, dict):
+            stack.extend(item.keys())
             stack.extend(item.values())
         elif isinstance(item, list | tuple | set | frozenset):
             stack.extend(item)
-    return False
+        else:
+            yield item
+
+
+def _holds_nul(value: Any) -> bool:
+    return any(isinstance(leaf, str) and "\x00" in leaf for leaf in _leaves(value))
+
+
+def _holds_not_a_number(value: Any) -> bool:
+    return any(isinstance(leaf, float) and not math.isfinite(leaf) for leaf in _leaves(value))
+
+
+def _holds_huge(value: Any) -> bool:
+    return any(isinstance(leaf, int) and not _LEAST <= leaf <= _MOST for leaf in _leaves(value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -78,6 +79,7 @@ async def pickup_here(url: str, samples: int, synchronous: str) -> list[float]:
 async def pickup_there(url: str, samples: int, synchronous: str) -> list[float]:
     """The same with the worker in another process; both read the machine's monotonic clock."""
     worker = await _start_child("latency", url, synchronous)
+    moments = random.Random(1)  # noqa: S311 - jobs do not come in step with anybody's polling
     taken: list[float] = []
     try:
         assert worker.stdout is not None
@@ -88,7 +90,7 @@ async def pickup_there(url: str, samples: int, synchronous: str) -> list[float]:
                 await app.client.add_job("mark", {"id": number})
                 line = await asyncio.wait_for(worker.stdout.readline(), 10)
                 taken.append((json.loads(line)["started"] - called) / 1e9)
-                await asyncio.sleep(0.005 + 0.011 * (number % 3))
+                await asyncio.sleep(moments.uniform(0.005, 0.055))
     finally:
         worker.terminate()
         await worker.wait()

@@ -22,6 +22,9 @@ _MOST_BRANCHES = 64
 _MOST_QUEUES = 200
 """Queues per task looked at in one go for a job behind a head of somebody else's."""
 
+Claimed = list[Lease] | bytes
+"""What a claim took: leases, or leases as JSON that is yet to be decoded."""
+
 _leases = msgspec.json.Decoder(list[Lease]).decode
 
 
@@ -63,14 +66,45 @@ def _fresh(request: ClaimRequest, now: int) -> int:
     return now + micros(request.lease) * 2 // 3
 
 
-def claim(db: Session, request: ClaimRequest, now: int, past_heads: PastHeads) -> list[Lease]:
+def leases_of(claimed: Claimed) -> list[Lease]:
+    return _leases(claimed) if isinstance(claimed, bytes) else claimed
+
+
+def claim(db: Session, request: ClaimRequest, now: int, past_heads: PastHeads) -> Claimed:
+    """Take jobs. Leases nobody had to look at are still JSON: the caller's thread decodes them."""
     base = secrets.randbits(62)
+    quick = _read_quickly(db, request, base)
+    if quick is not None:
+        text, ids = quick
+        _beat(db, request, now, found=True)
+        _lease(db, request, base, ids, now)
+        return text
     leases = _choose(db, request, base)
     exchanged: set[str] = set()
     if request.past_heads and len(leases) < request.limit:
         exchanged = _exchange_heads(db, request, past_heads)
         if exchanged:
             leases = _choose(db, request, base)
+    _beat(db, request, now, found=bool(leases))
+    if leases:
+        _lease(db, request, base, json_text([lease.job_id for lease in leases]), now)
+    queues.admit(db, exchanged - {lease.queue for lease in leases})
+    return leases
+
+
+def _read_quickly(db: Session, request: ClaimRequest, base: int) -> tuple[bytes, str] | None:
+    """The leases and their ids as JSON, or None where somebody must look at them one by one."""
+    if request.forbidden_flags or len(request.tasks) > _MOST_BRANCHES or not request.tasks:
+        return None
+    parameters = {"base": base, "worker": request.worker, "limit": request.limit}
+    named = {f"task{number}": task for number, task in enumerate(request.tasks)}
+    sql = for_tasks("claim_ready", len(request.tasks))
+    text, ids, count, suspects = db.row_of(sql, {**parameters, **named})
+    is_short = count < request.limit and request.past_heads
+    return None if is_short or count == 0 or suspects > request.suspects else (text, ids)
+
+
+def _beat(db: Session, request: ClaimRequest, now: int, *, found: bool) -> None:
     lease = micros(request.lease)
     db.run(
         "beat_worker",
@@ -78,24 +112,18 @@ def claim(db: Session, request: ClaimRequest, now: int, past_heads: PastHeads) -
             "worker": request.worker,
             "expires_at": now + lease,
             "lease": lease,
-            "fresh": now + lease if leases else _fresh(request, now),
+            "fresh": now + lease if found else _fresh(request, now),
         },
     )
-    if not leases:
-        queues.admit(db, exchanged)
-        return []
-    chosen = {
-        "worker": request.worker,
-        "base": base,
-        "ids": "[" + ",".join([str(lease.job_id) for lease in leases]) + "]",
-    }
+
+
+def _lease(db: Session, request: ClaimRequest, base: int, ids: str, now: int) -> None:
+    chosen = {"worker": request.worker, "base": base, "ids": ids}
     if request.longer_leases:
         longer = {task: micros(seconds) for task, seconds in request.longer_leases.items()}
         db.run("lease_jobs_longer", {**chosen, "now": now, "longer": json_text(longer)})
     else:
         db.run("lease_jobs", chosen)
-    queues.admit(db, exchanged - {lease.queue for lease in leases})
-    return leases
 
 
 def _choose(db: Session, request: ClaimRequest, base: int) -> list[Lease]:

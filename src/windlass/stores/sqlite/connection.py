@@ -45,8 +45,10 @@ class Session:
         return self.value_of(SQL[name], parameters)
 
     def value_of(self, sql: str, parameters: Parameters | None = None) -> Any:
-        row = self._execute(sql, parameters or {}).fetchone()
-        return row[0]
+        return self.row_of(sql, parameters)[0]
+
+    def row_of(self, sql: str, parameters: Parameters | None = None) -> Any:
+        return self._execute(sql, parameters or {}).fetchone()
 
     def run(self, name: str, parameters: Parameters | None = None) -> int:
         return self._execute(SQL[name], parameters or {}).rowcount

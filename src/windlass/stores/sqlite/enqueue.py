@@ -64,22 +64,22 @@ class Added:
             most = new.max_attempts
             jobs.append(
                 Job(
-                    id=job_id,
-                    task=new.task,
-                    payload=value,
-                    state=ready if run_at <= now else scheduled,
-                    priority=new.priority,
-                    run_at=instant,
-                    attempts=0,
-                    max_attempts=DEFAULT_MAX_ATTEMPTS if most is None else most,
-                    last_error=None,
-                    key=new.key,
-                    queue=new.queue,
-                    flags=new.flags,
-                    revision=0,
-                    created_at=created_at,
-                    updated_at=created_at,
-                    locked_by=None,
+                    job_id,
+                    new.task,
+                    value,
+                    ready if run_at <= now else scheduled,
+                    new.priority,
+                    instant,
+                    0,  # attempts
+                    DEFAULT_MAX_ATTEMPTS if most is None else most,
+                    None,  # last_error
+                    new.key,
+                    new.queue,
+                    new.flags,
+                    0,  # revision
+                    created_at,
+                    created_at,  # updated_at
+                    None,  # locked_by
                     keep=new.keep,
                 )
             )

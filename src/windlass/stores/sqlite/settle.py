@@ -36,54 +36,72 @@ class NotAllHeld(Exception):
     """Raised inside a transaction when the quick way met a lost lease; never leaves the store."""
 
 
-def settle(db: Session, settlements: Sequence[Settlement], now: int) -> list[Settled]:
-    if db.careful or len({lease.job_id for lease, _ in settlements}) < len(settlements):
+class Settle:
+    """One call to settle. Whatever needs no database is prepared by the caller, so that the writer
+    thread only runs statements; calling it does the work inside a transaction."""
+
+    def __init__(self, settlements: Sequence[Settlement]) -> None:
+        self._settlements = settlements
+        self._completed: list[Lease] = []
+        self._kept: list[tuple[Lease, str | None, float]] = []
+        self._others: list[tuple[int, Settlement]] = []
+        for place, (lease, outcome) in enumerate(settlements):
+            if not isinstance(outcome, Complete):
+                self._others.append((place, (lease, outcome)))
+                continue
+            self._completed.append(lease)
+            keep = outcome.keep if lease.keep is None else lease.keep
+            if keep:
+                self._kept.append((lease, outcome.output, keep))
         # Where two deliveries of one job are settled the answers depend on their order.
-        return _settle_carefully(db, settlements, now)
-    completed: list[Lease] = []
-    kept: list[tuple[int, int, str | None, float, int]] = []
-    others: list[tuple[int, Settlement]] = []
-    for place, (lease, outcome) in enumerate(settlements):
-        if not isinstance(outcome, Complete):
-            others.append((place, (lease, outcome)))
-            continue
-        completed.append(lease)
-        keep = outcome.keep if lease.keep is None else lease.keep
-        if keep:
-            expires_at = now + rows.micros(keep)
-            kept.append((lease.job_id, lease.token, outcome.output, keep, expires_at))
-    if kept:
-        copied = db.run("keep_completed", {"completed": json_text(kept), "now": now})
-        if copied != len(kept):
+        ids = {lease.job_id for lease, _ in settlements}
+        self._is_plain = len(ids) == len(settlements)
+        self._deletes = _deletes(self._completed)
+        self._queues = {lease.queue for lease in self._completed if lease.queue is not None}
+
+    def __call__(self, db: Session, now: int) -> list[Settled]:
+        if db.careful or not self._is_plain:
+            return _settle_carefully(db, self._settlements, now)
+        if self._kept:
+            self._keep(db, now)
+        if self._completed:
+            self._delete(db)
+        answers = [_COMPLETED] * len(self._settlements)
+        if self._others:
+            rest = _settle_carefully(db, [settlement for _, settlement in self._others], now)
+            for (place, _), answer in zip(self._others, rest, strict=True):
+                answers[place] = answer
+        return answers
+
+    def _keep(self, db: Session, now: int) -> None:
+        kept = [
+            (lease.job_id, lease.token, output, keep, now + rows.micros(keep))
+            for lease, output, keep in self._kept
+        ]
+        if db.run("keep_completed", {"completed": json_text(kept), "now": now}) != len(kept):
             raise NotAllHeld
-    if completed:
-        _delete(db, completed)
-    answers = [_COMPLETED] * len(settlements)
-    if others:
-        rest = _settle_carefully(db, [settlement for _, settlement in others], now)
-        for (place, _), answer in zip(others, rest, strict=True):
-            answers[place] = answer
-    return answers
+
+    def _delete(self, db: Session) -> None:
+        deleted = sum([db.run(name, parameters) for name, parameters in self._deletes])
+        if deleted != len(self._completed):
+            raise NotAllHeld
+        if self._queues:
+            queues.admit(db, self._queues)
+            db.made_ready = True
 
 
-def _delete(db: Session, leases: Sequence[Lease]) -> None:
+def _deletes(leases: Sequence[Lease]) -> list[tuple[str, dict[str, object]]]:
+    """The statements that end these deliveries: one for each claim they come from, if few."""
     by_claim: dict[int, list[int]] = {}
     for lease in leases:
         by_claim.setdefault(lease.token - lease.job_id, []).append(lease.job_id)
-    if len(by_claim) <= _FEW_CLAIMS:
-        deleted = 0
-        for base, ids in by_claim.items():
-            text = "[" + ",".join(map(str, ids)) + "]"
-            deleted += db.run("delete_completed", {"ids": text, "base": base})
-    else:
+    if len(by_claim) > _FEW_CLAIMS:
         pairs = json_text([(lease.job_id, lease.token) for lease in leases])
-        deleted = db.run("delete_completed_pairs", {"pairs": pairs})
-    if deleted != len(leases):
-        raise NotAllHeld
-    touched = {lease.queue for lease in leases if lease.queue is not None}
-    if touched:
-        queues.admit(db, touched)
-        db.made_ready = True
+        return [("delete_completed_pairs", {"pairs": pairs})]
+    return [
+        ("delete_completed", {"ids": json_text(ids), "base": base})
+        for base, ids in by_claim.items()
+    ]
 
 
 def _settle_carefully(db: Session, settlements: Sequence[Settlement], now: int) -> list[Settled]:

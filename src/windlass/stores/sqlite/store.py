@@ -31,14 +31,14 @@ from windlass.store.records import (
     WorkerInfo,
 )
 from windlass.stores.sqlite import admin, upkeep
-from windlass.stores.sqlite.claim import PastHeads, claim, must_write
+from windlass.stores.sqlite.claim import Claimed, PastHeads, claim, leases_of, must_write
 from windlass.stores.sqlite.connection import Session, Synchronous
 from windlass.stores.sqlite.enqueue import Added, Enqueue
 from windlass.stores.sqlite.joined import SqliteJoined
 from windlass.stores.sqlite.lifeline import SqliteLifeline
 from windlass.stores.sqlite.locking import LockWatch
 from windlass.stores.sqlite.rows import Row
-from windlass.stores.sqlite.settle import note, settle
+from windlass.stores.sqlite.settle import Settle, note
 from windlass.stores.sqlite.transaction import open_connection, open_transaction
 from windlass.stores.sqlite.writer import Operation, Read, Write, Writer
 
@@ -159,28 +159,26 @@ class SqliteStore:
     # ── workers ──
 
     async def claim(self, request: ClaimRequest) -> list[Lease]:
-        leases: list[Lease] = await self._write(
+        claimed: Claimed = await self._write(
             lambda db, now: claim(db, request, now, self._past_heads),
             peek=lambda db: must_write(db, request, self._clock.now(), self._past_heads),
             nothing=[],
             rows=request.limit,
             abandoned=self._hand_back,
         )
-        return leases
+        return leases_of(claimed)
 
-    def _hand_back(self, leases: list[Lease]) -> None:
+    def _hand_back(self, claimed: Claimed) -> None:
         """A claim whose caller was cancelled: nobody will ever run these deliveries."""
-        if leases and self._writer is not None:
-            released = [(lease, RELEASE) for lease in leases]
-            self._writer.post(Operation(lambda db, now: settle(db, released, now)))
+        released = [(lease, RELEASE) for lease in leases_of(claimed)]
+        if released and self._writer is not None:
+            self._writer.post(Operation(Settle(released)))
 
     async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
         if not settlements:
             self._open_writer()
             return []
-        answers: list[Settled] = await self._write(
-            lambda db, now: settle(db, settlements, now), rows=len(settlements)
-        )
+        answers: list[Settled] = await self._write(Settle(settlements), rows=len(settlements))
         return answers
 
     async def note(self, lease: Lease, what: Note) -> Verdict:

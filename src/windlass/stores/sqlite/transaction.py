@@ -12,7 +12,7 @@ from windlass.errors import LeaseLostError
 from windlass.store.records import Lease, Outcome, Verdict
 from windlass.stores.sqlite.connection import Session, Synchronous, connect, translate
 from windlass.stores.sqlite.locking import LockWatch, begin
-from windlass.stores.sqlite.settle import settle
+from windlass.stores.sqlite.settle import Settle
 
 
 class SqliteTransaction:
@@ -34,7 +34,7 @@ class SqliteTransaction:
 
     def complete(self, outcome: Outcome) -> None:
         self._db.careful = True
-        answer = settle(self._db, [(self._lease, outcome)], self._clock.now())[0]
+        answer = Settle([(self._lease, outcome)])(self._db, self._clock.now())[0]
         if answer.verdict is not Verdict.APPLIED:
             self.lost = True
             raise LeaseLostError(
