@@ -55,19 +55,23 @@ def bare_cycle(folder: Path, jobs: int, batch: int, synchronous: str) -> tuple[f
             (folder / name).unlink(missing_ok=True)
 
 
-def median_fsync(folder: Path, samples: int = 100) -> float:
-    """Seconds one durable write of a page takes here."""
-    path = folder / "fsync"
-    handle = os.open(path, os.O_CREAT | os.O_WRONLY)
-    sync = getattr(os, "fdatasync", os.fsync)
-    try:
-        taken = []
-        for _ in range(samples):
-            started = time.perf_counter()
-            os.write(handle, bytes(4096))
-            sync(handle)
-            taken.append(time.perf_counter() - started)
-        return statistics.median(taken)
-    finally:
-        os.close(handle)
-        path.unlink()
+class Disk:
+    """Times single durable writes of a page, to be taken between other measurements."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "fsync"
+        self._handle = os.open(self._path, os.O_CREAT | os.O_WRONLY)
+        self._sync = getattr(os, "fdatasync", os.fsync)
+        self.taken: list[float] = []
+
+    def sample(self) -> None:
+        started = time.perf_counter()
+        os.write(self._handle, bytes(4096))
+        self._sync(self._handle)
+        self.taken.append(time.perf_counter() - started)
+
+    def close(self) -> float:
+        """The median, in seconds."""
+        os.close(self._handle)
+        self._path.unlink()
+        return statistics.median(self.taken)

@@ -13,6 +13,10 @@ from pathlib import Path
 from windlass import App
 
 
+_UNTIL_IDLE = 3.0
+"""Seconds after its last job until a worker has come to rest."""
+
+
 async def latency(url: str, synchronous: str) -> None:
     """Print when each job started, one line each."""
     app = App(url, synchronous=synchronous)
@@ -37,7 +41,7 @@ async def idle(url: str, synchronous: str, seconds: float) -> None:
     async with app:
         runner = await app.run()
         await app.client.add_job("noop", {"id": 1})
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(_UNTIL_IDLE)
         before, since = _cpu(), time.perf_counter()
         await asyncio.sleep(seconds)
         share = (_cpu() - before) / (time.perf_counter() - since)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass import App
+from windlass.cli.bench.bare import Disk
 
 Tell = Callable[[str], None]
 
@@ -54,8 +55,11 @@ async def enqueue_one_by_one(url: str, jobs: int, synchronous: str) -> float:
         return time.perf_counter() - started
 
 
-async def pickup_here(url: str, samples: int, synchronous: str) -> list[float]:
-    """Seconds from the call of enqueue to the handler's first line, worker in this process."""
+async def pickup_here(url: str, samples: int, synchronous: str, disk: Disk) -> list[float]:
+    """Seconds from the call of enqueue to the handler's first line, worker in this process.
+
+    After each the disk is sampled, so that both see the same machine.
+    """
     app = _app(url, synchronous)
     started: asyncio.Future[float]
 
@@ -72,6 +76,7 @@ async def pickup_here(url: str, samples: int, synchronous: str) -> list[float]:
             await mark.aenqueue(id=number)
             taken.append(await started - called)
             await asyncio.sleep(0.002)
+            disk.sample()
         await runner.stop()
     return taken
 

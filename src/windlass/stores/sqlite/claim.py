@@ -112,7 +112,7 @@ def _beat(db: Session, request: ClaimRequest, now: int, *, found: bool) -> None:
             "worker": request.worker,
             "expires_at": now + lease,
             "lease": lease,
-            "fresh": now + lease if found else _fresh(request, now),
+            "fresh": _fresh(request, now),
         },
     )
 

@@ -42,8 +42,12 @@ from windlass.stores.sqlite.settle import NotAllHeld
 Write = Callable[[Session, int], Any]
 Read = Callable[[Session], Any]
 
-LOOK_INTERVAL = 0.025
-"""Seconds between looks for other processes' commits, while somebody is subscribed."""
+LOOK_SOON = 0.02
+LOOK_LATER = 0.04
+"""Seconds between looks for other processes' commits, while somebody is subscribed: soon while
+there is news now and then, later when there was none for a while. Waking up is what it costs."""
+
+_A_WHILE = 2.0
 
 MOST_ROWS = 2000
 """Rows after which a transaction takes no further operation: others want the lock too."""
@@ -122,8 +126,12 @@ class Writer:
         self._writes: deque[Operation] = deque()
         self._hints = hints
         self._closed = Operation()
+        self._has_news = False
+        """Whether the last transaction made something claimable, so that a claim need not peek."""
         self._news: tuple[int, tuple[int, int | None]] | None = None
         self._looked_at = 0.0
+        self._news_at = 0.0
+        self._look_interval = LOOK_SOON
         self._pace = Pace()
         self._held = 0.0
         self._resume_at = 0.0
@@ -224,7 +232,7 @@ class Writer:
 
     def _wait(self, pause: float) -> bool:
         """Sleep until there is something to do; False when asked to close."""
-        timeout = pause if pause > 0 else LOOK_INTERVAL if self._hints else None
+        timeout = pause if pause > 0 else self._look_interval if self._hints else None
         try:
             return self._put(self._inbox.get(timeout=timeout))
         except queue.Empty:
@@ -271,10 +279,11 @@ class Writer:
         return batch
 
     def _write(self, db: Session, batch: list[Operation]) -> None:
-        if all(operation.peek is not None for operation in batch):
+        if not self._has_news and all(operation.peek is not None for operation in batch):
             batch = self._peek(db, batch)
             if not batch:
                 return
+        self._has_news = False
         try:
             made_ready = self._commit(db, batch)
         except sqlite3.Error as error:
@@ -283,6 +292,7 @@ class Writer:
         except Exception as error:  # it belongs to the callers
             _fail_all(batch, error)
             made_ready = False
+        self._has_news = made_ready
         _answer(batch)
         if made_ready:
             self._hint()
@@ -374,14 +384,18 @@ class Writer:
     def _look(self, db: Session) -> None:
         """Tell subscribers when another connection committed something worth a claim."""
         now = SYSTEM.monotonic()
-        if not self._hints or now - self._looked_at < LOOK_INTERVAL * 0.9:
+        if not self._hints or now - self._looked_at < self._look_interval * 0.9:
             return
         self._looked_at = now
         self.looks += 1
         try:
             version = db.connection.execute("PRAGMA data_version").fetchone()[0]
             if self._news is not None and self._news[0] == version:
+                if now - self._news_at > _A_WHILE:
+                    self._look_interval = LOOK_LATER
                 return
+            self._look_interval = LOOK_SOON
+            self._news_at = now
             before, news = self._news, _news(db.value("peek_news"))
         except sqlite3.Error as error:
             if not is_busy(error):
