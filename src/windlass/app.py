@@ -130,9 +130,6 @@ class App:
     ) -> None:
         if tasks is not None and task_directory is not None:
             raise ConfigError("give tasks or task_directory, not both")
-        for name in ("keep", "timeout", "lease", "grace", "poll_interval", "reap_interval"):
-            if isinstance(settings.get(name), timedelta):
-                settings[name] = settings[name].total_seconds()
         self.settings = config.load({"url": url, **settings})
         self.registry = Registry()
         self.middleware = list(middleware)

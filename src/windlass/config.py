@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,9 +70,13 @@ def load(
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Settings:
-    """The settings in force. Arguments that are None count as not given."""
+    """The settings in force. Arguments that are None count as not given; timedeltas are seconds."""
     environ = os.environ if environ is None else environ
-    given = {key: value for key, value in (arguments or {}).items() if value is not None}
+    given = {
+        key: value.total_seconds() if isinstance(value, timedelta) else value
+        for key, value in (arguments or {}).items()
+        if value is not None
+    }
     if unknown := given.keys() - set(NAMES):
         raise ConfigError(f"unknown setting {min(unknown)!r}; there are: {', '.join(NAMES)}")
     in_file = _from_file(folder or Path.cwd())

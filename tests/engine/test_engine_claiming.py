@@ -39,6 +39,18 @@ async def test_prefetch_grows_for_quick_jobs(bench: Bench) -> None:
 
 
 @virtual
+async def test_prefetch_stays_small_for_large_payloads(bench: Bench) -> None:
+    @bench.app.task
+    async def t(text: str) -> None:
+        await asyncio.sleep(0.001)
+
+    await t.aenqueue_many([{"text": "x" * 200_000}] * 300)
+    await bench.start(concurrency=10)
+    await bench.idle()
+    assert max(request.limit for _, request, _ in bench.ledger.claims) <= 10 + 80
+
+
+@virtual
 async def test_prefetch_stays_nothing_for_slow_jobs(bench: Bench) -> None:
     @bench.app.task
     async def t() -> None:

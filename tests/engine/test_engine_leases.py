@@ -247,6 +247,33 @@ async def test_a_task_may_ask_for_a_longer_lease(bench: Bench) -> None:
 
 
 @virtual
+async def test_a_longer_lease_outlasts_an_outage(bench: Bench) -> None:
+    t = sleeper(bench, lease=120)
+    await t.aenqueue()
+    await bench.start(lease=30)
+    await asyncio.sleep(20.5)
+    bench.store.is_down = True
+    await asyncio.sleep(130)
+    [_, (reason, at)] = bench.seen
+    assert reason is AbortReason.ERROR
+    assert 115 <= at < 120, "not at the worker's own 50, and before its own end"
+    bench.store.is_down = False
+
+
+@virtual
+async def test_the_job_shows_the_attempts_its_task_gives_it(bench: Bench) -> None:
+    @bench.app.task(max_attempts=3)
+    async def t(ctx: Context) -> None:
+        bench.seen.append(ctx.job.max_attempts)
+
+    await t.aenqueue()
+    await t.using(max_attempts=7).aenqueue()
+    await bench.start()
+    await bench.idle()
+    assert bench.seen == [3, 7]
+
+
+@virtual
 async def test_the_reaper_takes_back_what_a_dead_worker_held(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,11 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "windlass.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="cannot be read"):
         load(environ={}, folder=tmp_path)
+
+
+def test_timedeltas_are_seconds(tmp_path: Path) -> None:
+    settings = load({"lease": timedelta(minutes=1)}, environ={}, folder=tmp_path)
+    assert settings.lease == 60.0
 
 
 def test_unknown_arguments() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from windlass import Abort, AbortReason, Events
-from windlass.observe.logs import configure, scoped
+from windlass.observe.logs import configure, scoped, shown_logging
 
 
 def test_listeners_come_and_go() -> None:
@@ -70,6 +70,14 @@ def test_text_records(stream: io.StringIO) -> None:
     assert lines[1].endswith("WARNING [job 7 t] of a job")
     assert lines[2].endswith("ERROR   [core] failed")
     assert lines[-1] == "ValueError: x"
+
+
+def test_a_child_shows_records_as_its_parent_does(stream: io.StringIO) -> None:
+    assert shown_logging() is None
+    configure("warning", "json", stream)
+    assert shown_logging() == ("WARNING", "json")
+    configure("debug", "text", stream)
+    assert shown_logging() == ("DEBUG", "text")
 
 
 def test_json_records(stream: io.StringIO) -> None:

@@ -21,6 +21,7 @@ from windlass.errors import RetryAfter, RetryAt, WindlassError
 from windlass.model import payload as payloads
 from windlass.model.job import Job, JobSpec
 from windlass.model.outcome import Abandon, Completed, Failed, Nack, describe, message_of
+from windlass.observe import logs
 from windlass.store.records import Lease, Note
 from windlass.tasks.abort import Abort
 from windlass.tasks.context import SyncContext
@@ -31,8 +32,10 @@ from windlass.tasks.task import Task, make_task
 _logger = logging.getLogger("windlass")
 
 
-def child_main(pipe: Connection) -> None:
+def child_main(pipe: Connection, logging_shown: tuple[str, logs.LogFormat] | None = None) -> None:
     """Serve jobs from `pipe`. Signals are the parent's business; it kills us when it must."""
+    if logging_shown is not None:
+        logs.configure(*logging_shown)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_follow_parent, name="windlass-parent", daemon=True).start()

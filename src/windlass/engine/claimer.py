@@ -1,25 +1,27 @@
 """Takes jobs from the store: for free slots at once, and ahead of need where jobs are quick.
 
 How far ahead is worked out from how long jobs take: a quarter of a second of work, at most
-`MOST_AHEAD` jobs, and nothing where a job takes longer than that or none has shown its length. So
-a worker with slow jobs holds no more than its slots run, and one with quick jobs never runs dry.
-What still lies in the buffer after two seconds goes back.
+`MOST_AHEAD` jobs or `MOST_TEXT` characters of payload, and nothing where a job takes longer than
+that or none has shown its length. So a worker with slow jobs holds no more than its slots run, and
+one with quick jobs never runs dry. What still lies in the buffer after two seconds goes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from windlass.clock import Clock
 from windlass.engine.handler import Handler, maybe_await
 from windlass.engine.slots import Slots
 from windlass.observe.events import Events
 from windlass.store.port import Store
-from windlass.store.records import ClaimRequest
+from windlass.store.records import ClaimRequest, Lease
 
 AHEAD_SECONDS = 0.25
 MOST_AHEAD = 1_500
 REFILL = 500
+MOST_TEXT = 16_000_000
 TOO_OLD = 2.0
 
 Flags = Sequence[str] | None
@@ -44,6 +46,7 @@ class Claimer:
         max_jobs: int | None,
         once: bool,
         events: Events,
+        clock: Clock,
         finished: Callable[[str], None],
         held: Callable[[], int],
     ) -> None:
@@ -59,6 +62,7 @@ class Claimer:
         self._left = max_jobs
         self._once = once
         self._events = events
+        self._clock = clock
         self._finished = finished
         self._held = held
         self._pre_dequeue = getattr(handler, "pre_dequeue", None)
@@ -68,6 +72,7 @@ class Claimer:
             for task in self._tasks
             if (plan_lease := handler.plan(task).lease) is not None and plan_lease > lease
         }
+        self._weight = 1.0
         self._hinted = False
         self._dry = False
         self.is_closed = False
@@ -98,6 +103,7 @@ class Claimer:
         self._dry = False
         if self._events.wants("worker:getJob:start"):
             self._events.emit("worker:getJob:start", worker=self._worker)
+        asked_at = self._clock.monotonic()  # leases begin later than that, so they end later too
         try:
             leases = await self._store.claim(
                 ClaimRequest(
@@ -116,11 +122,15 @@ class Claimer:
             raise
         if self._once and len(leases) < wanted and await self._store.promote(MOST_AHEAD):
             self._hinted = True  # what was due is ready only now
-        return self._took(leases, wanted)
+        owned_until = {task: asked_at + seconds for task, seconds in self._longer.items()}
+        return self._took(leases, wanted, owned_until)
 
-    def _took(self, leases: Sequence[Any], wanted: int) -> float | None:
+    def _took(
+        self, leases: Sequence[Lease], wanted: int, owned_until: Mapping[str, float]
+    ) -> float | None:
         if leases:
-            self._slots.feed(leases)
+            self._slots.feed(leases, owned_until)
+            self._weigh(leases)
             if self._left is not None:
                 self._left -= len(leases)
         elif self._events.wants("worker:getJob:empty"):
@@ -160,7 +170,13 @@ class Claimer:
         pace = self._slots.pace
         if pace is None or pace > AHEAD_SECONDS:
             return 0
-        return min(self._most_ahead, int(AHEAD_SECONDS * self._slots.count / max(pace, 1e-6)))
+        by_pace = int(AHEAD_SECONDS * self._slots.count / max(pace, 1e-6))
+        return min(self._most_ahead, by_pace, int(MOST_TEXT / self._weight))
+
+    def _weigh(self, leases: Sequence[Lease]) -> None:
+        """Remember how large payloads are, so that the buffer stays small where they are not."""
+        mean = sum([len(lease.payload) for lease in leases]) / len(leases)
+        self._weight = max(mean, self._weight * 0.9, 1.0)
 
     def _give_back_old(self) -> None:
         if self._slots.oldest_age() >= TOO_OLD and self._slots.hand_back(TOO_OLD):

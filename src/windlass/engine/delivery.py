@@ -15,6 +15,9 @@ class Delivery:
 
     The defaults below are the class's, so that a job which needs none of them pays for none.
 
+    `owned_until` is the end of a lease of its own, where a longer one than the worker's was asked
+    for, on the machine's monotonic clock.
+
     `remains` is a thread that could not be stopped: the job is settled, but its slot stays taken
     until the thread ends.
     """
@@ -29,7 +32,7 @@ class Delivery:
     on_stop: Callable[[], None] | None = None
     remains: asyncio.Future[Any] | None = None
     extension: float | None = None
-    fenced_until = 0.0
+    owned_until = 0.0
 
     def __init__(self, lease: Lease, loop: asyncio.AbstractEventLoop, claimed_at: float) -> None:
         self.lease = lease

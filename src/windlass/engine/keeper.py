@@ -88,7 +88,7 @@ class Keeper:
         extend = [(delivery.lease, seconds) for delivery, seconds in asked]
         renewal = self._lifeline.renew(self._worker, self._lease, leases, extend)
         for delivery, seconds in asked:
-            delivery.fenced_until = max(delivery.fenced_until, now + seconds - self._margin)
+            delivery.owned_until = max(delivery.owned_until, now + seconds)
             if delivery.extension == seconds:  # not asked for more in the meantime
                 delivery.extension = None
         self._renew_at = now + self._lease / 3
@@ -108,7 +108,7 @@ class Keeper:
         if now < self._fence_at:
             return
         for delivery in list(self._held.values()):
-            if now >= delivery.fenced_until and not delivery.abort.is_set():
+            if now >= delivery.owned_until - self._margin and not delivery.abort.is_set():
                 self._logger.error(
                     "stopping job %d: its lease could not be renewed", delivery.lease.job_id
                 )

@@ -22,6 +22,7 @@ from windlass.engine.child import child_main
 from windlass.engine.delivery import Delivery
 from windlass.errors import Poison, RetryAfter, RetryAt, WindlassError
 from windlass.model.outcome import Abandon, Completed, Failed, Nack
+from windlass.observe.logs import shown_logging
 from windlass.store.records import Note
 from windlass.tasks.context import Context
 from windlass.tasks.registry import AnyTask
@@ -40,7 +41,9 @@ class _Child:
     def __init__(self) -> None:
         self.pipe: Connection
         self.pipe, theirs = _spawn.Pipe()
-        self.process = _spawn.Process(target=child_main, args=(theirs,), daemon=True)
+        self.process = _spawn.Process(
+            target=child_main, args=(theirs, shown_logging()), daemon=True
+        )
         self.process.start()
         theirs.close()
         self._lock = threading.Lock()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from windlass.clock import Clock
@@ -88,13 +88,18 @@ class Slots:
         """Slots that neither run a job nor have one waiting for them."""
         return max(0, self.count - self.running - len(self._buffer))
 
-    def feed(self, leases: Iterable[Lease]) -> None:
-        """Take claimed jobs; suspects go first, since each was claimed for a free slot."""
+    def feed(self, leases: Iterable[Lease], owned_until: Mapping[str, float]) -> None:
+        """Take claimed jobs; suspects go first, since each was claimed for a free slot.
+
+        `owned_until` says when leases end of tasks that asked for longer ones than the worker's.
+        """
         now = self._loop.time()
         added = 0
         for lease in leases:
             delivery = Delivery(lease, self._loop, now)
             self._held[lease.job_id] = delivery
+            if owned_until:
+                delivery.owned_until = owned_until.get(lease.task, 0.0)
             if lease.suspect:
                 self._buffer.appendleft(delivery)
             else:
@@ -208,6 +213,8 @@ class Slots:
             self._end(delivery, CANCEL if stopped else RELEASE)
             return
         plan = self._plans.get(lease.task) or self._plan(lease.task)
+        if lease.max_attempts is None:
+            lease.max_attempts = plan.max_attempts  # what the job shows is what counts for it
         context = Context(self._around, delivery)
         delivery.task = task
         delivery.on_note = self._on_note

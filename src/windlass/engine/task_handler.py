@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import functools
 import inspect
-import types
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -80,12 +80,12 @@ class TaskHandler:
         """Let go of threads and processes; False if a thread is still busy."""
         self._processes.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        return not any(thread.is_alive() for thread in self._threads._threads if _busy(thread))
+        return not any(_is_busy(thread) for thread in self._threads._threads)
 
 
-def _busy(thread: Any) -> bool:
+def _is_busy(thread: threading.Thread) -> bool:
     thread.join(timeout=0.05)
-    return bool(thread.is_alive())
+    return thread.is_alive()
 
 
 def _on_loop(task: AnyTask) -> Run:
@@ -94,8 +94,6 @@ def _on_loop(task: AnyTask) -> Run:
     async def run(context: Context, delivery: Delivery) -> Any:
         args, kwargs = bind(delivery.lease.payload, context)
         called = function(*args, **kwargs)
-        if type(called) is types.CoroutineType:
-            return await called
         return await called if inspect.isawaitable(called) else called
 
     return run

@@ -131,6 +131,7 @@ class Worker:
             max_jobs=options.max_jobs,
             once=options.once,
             events=self._events,
+            clock=self._clock,
             finished=self._on_finished,
             held=lambda: len(self._held),
         )

@@ -84,3 +84,13 @@ def configure(
     logger.addHandler(handler)
     logger.setLevel(level.upper())
     return handler
+
+
+def shown_logging() -> tuple[str, LogFormat] | None:
+    """What `configure` was told, for a child process to show its records the same way."""
+    logger = logging.getLogger("windlass")
+    for handler in logger.handlers:
+        if getattr(handler, "windlass_cli", False):
+            is_json = isinstance(handler.formatter, JsonFormatter)
+            return logging.getLevelName(logger.level), "json" if is_json else "text"
+    return None

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from windlass import App
 
-
 _UNTIL_IDLE = 3.0
 """Seconds after its last job until a worker has come to rest."""
 
