@@ -16,7 +16,7 @@ from windlass.clock import SYSTEM, Clock
 from windlass.engine import switching
 from windlass.engine.claimer import Claimer, ForbiddenFlags
 from windlass.engine.delivery import Delivery
-from windlass.engine.handler import Handler, maybe_await
+from windlass.engine.handler import Handler
 from windlass.engine.keeper import Keeper, KeeperHost, KeeperTask, KeeperThread
 from windlass.engine.loop import Loop
 from windlass.engine.noter import Noter
@@ -24,16 +24,16 @@ from windlass.engine.outage import Outage
 from windlass.engine.promoter import Promoter
 from windlass.engine.pruner import Pruner
 from windlass.engine.reaper import Reaper
+from windlass.engine.reporter import Reporter
 from windlass.engine.settler import Settlement, Settler
 from windlass.engine.slots import Slots
 from windlass.errors import StoreClosedError, StoreError
-from windlass.model.job import Job, JobState
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
 from windlass.store.port import Lifeline
-from windlass.store.records import Complete, Release, Settled, Verdict
+from windlass.store.records import Release, Settled, Verdict
 from windlass.tasks.abort import AbortReason
-from windlass.tasks.context import Context, Surroundings
+from windlass.tasks.context import Surroundings
 
 LAST_WORDS = 2.0
 """Seconds a handler has to clean up after it was told to stop."""
@@ -94,7 +94,6 @@ class Worker:
         self._logger = scoped(around.logger, "worker", worker_id=self.id)
         self._held: dict[int, Delivery] = {}
         self._hurry = asyncio.Event()
-        self._post_handle = getattr(handler, "post_handle", None)
         self._unsubscribe: Callable[[], None] = lambda: None
         self._drain: asyncio.Task[None] | None = None
         self._build()
@@ -104,6 +103,9 @@ class Worker:
         outage = Outage(self._logger)
         self._outage = outage
         self._noter = Noter(self._store, self._logger)
+        self._reporter = Reporter(
+            self._handler, self._around, events=self._events, logger=self._logger, worker=self
+        )
         self._settler = Settler(self._store, outage, self._before_settling, self._after_settling)
         self._slots = Slots(
             options.slots,
@@ -267,7 +269,7 @@ class Worker:
         self, batch: Sequence[Settlement], settled: Sequence[Settled]
     ) -> None:
         held = self._held
-        quiet = not self._is_watched()
+        is_heard = self._reporter.is_heard()
         for (delivery, outcome), answer in zip(batch, settled, strict=True):
             job_id = delivery.lease.job_id
             if held.get(job_id) is delivery:
@@ -281,65 +283,10 @@ class Worker:
                     )
                 continue
             self.completed += 1
-            if not quiet and delivery.started_at:
-                await self._tell(delivery, outcome, answer)
+            if is_heard and delivery.started_at:
+                await self._reporter.tell(delivery, outcome, answer)
         if self._claimer.is_exhausted and not held:
             self._on_finished("max_jobs")
         if self.options.once:
             self._claimer.hinted()
             self._claiming.wake()
-
-    def _is_watched(self) -> bool:
-        return (
-            self._post_handle is not None
-            or self._logger.isEnabledFor(20)
-            or any(self._events.wants(f"job:{name}") for name in _ENDINGS)
-        )
-
-    async def _tell(self, delivery: Delivery, outcome: Any, answer: Settled) -> None:
-        job = delivery.lease.job
-        error = delivery.error
-        self._log(delivery, job, outcome, answer)
-        if isinstance(outcome, Complete) or delivery.settled_inside:
-            self._events.emit("job:success", worker=self, job=job)
-        elif error is not None:
-            self._events.emit("job:error", worker=self, job=job, error=error)
-            if answer.state is JobState.FAILED:
-                self._events.emit("job:failed", worker=self, job=job, error=error)
-        self._events.emit("job:complete", worker=self, job=job, error=error)
-        if self._post_handle is not None:
-            try:
-                await maybe_await(self._post_handle(Context(self._around, delivery), job))
-            except Exception:  # the user's hook: the job is settled, so only the hook failed
-                self._logger.exception("post_handle raised after job %d", job.id)
-
-    def _log(self, delivery: Delivery, job: Job, outcome: Any, answer: Settled) -> None:
-        fields = {"label": "job", "task": job.task, "job_id": job.id}
-        took = (asyncio.get_running_loop().time() - delivery.started_at) * 1000
-        lease_says = delivery.lease.max_attempts
-        match answer.state:
-            case JobState.FAILED:
-                self._logger.error("failed for good: %s", _first_line(outcome), extra=fields)
-            case JobState.SCHEDULED | JobState.READY if delivery.error is not None:
-                self._logger.warning(
-                    "attempt %d of %d failed, again in %.1f s: %s",
-                    job.attempts,
-                    outcome.max_attempts if lease_says is None else lease_says,
-                    outcome.delay,
-                    _first_line(outcome),
-                    extra=fields,
-                )
-            case JobState.READY:
-                self._logger.info("handed back", extra=fields)
-            case JobState.CANCELLED:
-                self._logger.info("cancelled", extra=fields)
-            case _:
-                self._logger.info("completed in %.1f ms", took, extra=fields)
-
-
-_ENDINGS = ("success", "error", "failed", "complete")
-
-
-def _first_line(outcome: Any) -> str:
-    text = getattr(outcome, "error", "")
-    return str(text).split("\n", 1)[0]

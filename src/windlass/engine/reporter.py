@@ -1,0 +1,80 @@
+"""Tells of jobs that ended, after their outcome is stored: log, events, `post_handle`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from windlass.engine.delivery import Delivery
+from windlass.engine.handler import Handler, maybe_await
+from windlass.model.job import Job, JobState
+from windlass.observe.events import Events
+from windlass.observe.logs import Scoped
+from windlass.store.records import Complete, Fail, Outcome, Settled
+from windlass.tasks.context import Context, Surroundings
+
+_ENDINGS = ("job:success", "job:error", "job:failed", "job:complete")
+
+
+class Reporter:
+    """Knows who listens, so that nobody builds a report in vain."""
+
+    def __init__(
+        self, handler: Handler, around: Surroundings, *, events: Events, logger: Scoped, worker: Any
+    ) -> None:
+        self._post_handle = getattr(handler, "post_handle", None)
+        self._around = around
+        self._events = events
+        self._logger = logger
+        self._worker = worker
+
+    def is_heard(self) -> bool:
+        return (
+            self._post_handle is not None
+            or self._logger.isEnabledFor(logging.INFO)
+            or any(map(self._events.wants, _ENDINGS))
+        )
+
+    async def tell(self, delivery: Delivery, outcome: Outcome, settled: Settled) -> None:
+        job = delivery.lease.job
+        error = delivery.error
+        self._log(delivery, job, outcome, settled)
+        if isinstance(outcome, Complete) or delivery.settled_inside:
+            self._events.emit("job:success", worker=self._worker, job=job)
+        elif error is not None:
+            self._events.emit("job:error", worker=self._worker, job=job, error=error)
+            if settled.state is JobState.FAILED:
+                self._events.emit("job:failed", worker=self._worker, job=job, error=error)
+        self._events.emit("job:complete", worker=self._worker, job=job, error=error)
+        if self._post_handle is not None:
+            try:
+                await maybe_await(self._post_handle(Context(self._around, delivery), job))
+            except Exception:  # the user's hook: the job is settled, so only the hook failed
+                self._logger.exception("post_handle raised after job %d", job.id)
+
+    def _log(self, delivery: Delivery, job: Job, outcome: Outcome, settled: Settled) -> None:
+        fields = {"label": "job", "task": job.task, "job_id": job.id}
+        match settled.state, outcome:
+            case JobState.FAILED, _:
+                self._logger.error("failed for good: %s", _first_line(outcome), extra=fields)
+            case ((JobState.SCHEDULED | JobState.READY), Fail()):
+                self._logger.warning(
+                    "attempt %d of %d failed, again in %.1f s: %s",
+                    job.attempts,
+                    job.max_attempts,
+                    outcome.delay,
+                    _first_line(outcome),
+                    extra=fields,
+                )
+            case JobState.READY, _:
+                self._logger.info("handed back", extra=fields)
+            case JobState.CANCELLED, _:
+                self._logger.info("cancelled", extra=fields)
+            case _:
+                took = (asyncio.get_running_loop().time() - delivery.started_at) * 1000
+                self._logger.info("completed in %.1f ms", took, extra=fields)
+
+
+def _first_line(outcome: Outcome) -> str:
+    return outcome.error.split("\n", 1)[0] if isinstance(outcome, Fail) else ""
