@@ -17,6 +17,7 @@ from windlass.model.job import Job, JobState
 from windlass.store.records import (
     Cancel,
     ClaimRequest,
+    Complete,
     Fail,
     Lease,
     LostReason,
@@ -25,11 +26,13 @@ from windlass.store.records import (
     Outcome,
     Paused,
     Reaped,
+    Release,
     Renewal,
     Settled,
     Verdict,
 )
-from windlass.stores.memory import MemoryStore, _Row
+from windlass.store.rules import Row, add_to_log
+from windlass.stores.memory import MemoryStore
 
 
 @dataclass(frozen=True)
@@ -63,19 +66,19 @@ def killed_by(*killers: str) -> Callable[[type[MemoryStore]], type[MemoryStore]]
     "settle.an_old_delivery_cannot_end_the_new_one",
 )
 class TokenIgnored(MemoryStore):
-    def _owned(self, lease: Lease) -> _Row | None:
+    def _owned(self, lease: Lease) -> Row | None:
         row = self._rows.get(lease.job_id)
         return row if row is not None and row.state is JobState.RUNNING else None
 
 
 @killed_by("settle.the_second_time_is_not_applied[fail_and_retry_now]")
 class SettleTwiceApplied(MemoryStore):
-    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
         token = row.token
         super()._end(row, outcome, now)
         row.token = token
 
-    def _owned(self, lease: Lease) -> _Row | None:
+    def _owned(self, lease: Lease) -> Row | None:
         row = self._rows.get(lease.job_id)
         return row if row is not None and row.token == lease.token else None
 
@@ -108,14 +111,14 @@ class ABatchStopsAtTheFirstLostRow(MemoryStore):
 
 @killed_by("claim.no_two_deliveries_of_a_job_share_a_token")
 class TokensUsedAgain(MemoryStore):
-    def _deliver(self, row: _Row, request: ClaimRequest, now: int) -> Lease:
+    def _deliver(self, row: Row, request: ClaimRequest, now: int) -> Lease:
         self._tokens = itertools.count(row.id)
         return super()._deliver(row, request, now)
 
 
 @killed_by("claim.attempts_and_deliveries_count_each_delivery")
 class AttemptNotCharged(MemoryStore):
-    def _deliver(self, row: _Row, request: ClaimRequest, now: int) -> Lease:
+    def _deliver(self, row: Row, request: ClaimRequest, now: int) -> Lease:
         row.attempts -= 1
         return super()._deliver(row, request, now)
 
@@ -124,22 +127,27 @@ class AttemptNotCharged(MemoryStore):
     "settle.a_release_gives_the_attempt_back",
     "reap.reap_gives_the_attempt_back",
 )
-class AttemptNotGivenBackOnRelease(MemoryStore):
-    def _hand_back(self, row: _Row, now: int) -> None:
-        row.attempts += 1
-        super()._hand_back(row, now)
+class AttemptNotGivenBack(MemoryStore):
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
+        row.attempts += isinstance(outcome, Release)
+        super()._end(row, outcome, now)
+
+    def _take_back(self, rows: Sequence[Row], max_resets: int, now: int) -> Reaped:
+        for row in rows:
+            row.attempts += 1
+        return super()._take_back(rows, max_resets, now)
 
 
 @killed_by("claim.a_delivery_is_never_given_back")
 class DeliveryGivenBackOnRelease(MemoryStore):
-    def _hand_back(self, row: _Row, now: int) -> None:
-        row.deliveries -= 1
-        super()._hand_back(row, now)
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
+        row.deliveries -= isinstance(outcome, Release)
+        super()._end(row, outcome, now)
 
 
 @killed_by("settle.the_jobs_own_limit_decides")
 class RetryPastTheLimit(MemoryStore):
-    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
         own, row.max_attempts = row.max_attempts, 99
         super()._end(row, outcome, now)
         row.max_attempts = own
@@ -147,7 +155,7 @@ class RetryPastTheLimit(MemoryStore):
 
 @killed_by("settle.a_small_own_limit_beats_a_larger_one")
 class TheSettlementsLimitBeatsTheJobsOwn(MemoryStore):
-    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
         own, row.max_attempts = row.max_attempts, None
         super()._end(row, outcome, now)
         row.max_attempts = own
@@ -155,7 +163,7 @@ class TheSettlementsLimitBeatsTheJobsOwn(MemoryStore):
 
 @killed_by("settle.final_fails_whatever_is_left")
 class FinalIgnored(MemoryStore):
-    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
         if isinstance(outcome, Fail):
             outcome = Fail(outcome.error, outcome.delay, outcome.max_attempts)
         super()._end(row, outcome, now)
@@ -163,7 +171,7 @@ class FinalIgnored(MemoryStore):
 
 @killed_by("settle.the_delay_is_exact")
 class DelayRoundedToSeconds(MemoryStore):
-    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
         if isinstance(outcome, Fail):
             outcome = Fail(outcome.error, round(outcome.delay), outcome.max_attempts)
         super()._end(row, outcome, now)
@@ -171,7 +179,7 @@ class DelayRoundedToSeconds(MemoryStore):
 
 @killed_by("batches.failed_items_replace_the_payload")
 class PartialPayloadNotStored(MemoryStore):
-    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
         payload = row.payload
         super()._end(row, outcome, now)
         row.payload = payload
@@ -179,7 +187,7 @@ class PartialPayloadNotStored(MemoryStore):
 
 @killed_by("settle.a_failed_attempt_keeps_its_error")
 class LastErrorDropped(MemoryStore):
-    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
         super()._end(row, outcome, now)
         row.last_error = None
 
@@ -225,7 +233,7 @@ async def _claim_ordered(
     claim: Callable[[ClaimRequest], Any],
     store: MemoryStore,
     request: ClaimRequest,
-    order: Callable[[_Row], tuple[int, int, int]],
+    order: Callable[[Row], tuple[int, int, int]],
 ) -> list[Lease]:
     """Claim in another order, by giving the rows that order for the time of the call."""
     rows = list(store._rows.values())
@@ -344,14 +352,14 @@ class QueueIgnoredAcrossClaimers(MemoryStore):
 
 @killed_by("queues.the_next_goes_on_after[fail_for_good]")
 class AFailedHeadHoldsItsQueue(MemoryStore):
-    def _claimable(self, request: ClaimRequest) -> Iterable[_Row]:
+    def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
         held = {row.queue for row in self._rows.values() if row.state is JobState.FAILED}
         return [row for row in super()._claimable(request) if row.queue not in held - {None}]
 
 
 @killed_by("queues.a_scheduled_job_does_not_hold_its_queue_up")
 class AScheduledHeadHoldsItsQueue(MemoryStore):
-    def _claimable(self, request: ClaimRequest) -> Iterable[_Row]:
+    def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
         held = {row.queue for row in self._scheduled()}
         return [row for row in super()._claimable(request) if row.queue not in held - {None}]
 
@@ -360,7 +368,7 @@ class AScheduledHeadHoldsItsQueue(MemoryStore):
     "queues.a_head_this_worker_may_not_run_is_passed[unknown_task]",
 )
 class AHeadNobodyHereMayRunHoldsItsQueue(MemoryStore):
-    def _claimable(self, request: ClaimRequest) -> Iterable[_Row]:
+    def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
         ready = [row for row in self._rows.values() if row.state is JobState.READY]
         heads = {row.queue: row for row in sorted(ready, key=lambda row: row.order, reverse=True)}
         return [row for row in super()._claimable(request) if heads[row.queue].task == row.task]
@@ -391,7 +399,7 @@ class KeyRace(MemoryStore):
 
 @killed_by("keys.adding_again[replace-running]")
 class RunningJobReplacedInPlace(MemoryStore):
-    def _add(self, new: NewJob, now: int) -> _Row:
+    def _add(self, new: NewJob, now: int) -> Row:
         existing = self._keyed(new.key) if new.key is not None else None
         if existing is not None and existing.state is JobState.RUNNING:
             existing.payload = new.payload
@@ -404,13 +412,14 @@ class RunningJobReplacedInPlace(MemoryStore):
     "keys.a_superseded_job_does_not_run_again[reap]",
 )
 class SupersededJobRetried(MemoryStore):
-    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
         row.superseded = False
         super()._end(row, outcome, now)
 
-    def _hand_back(self, row: _Row, now: int) -> None:
-        row.superseded = False
-        super()._hand_back(row, now)
+    def _take_back(self, rows: Sequence[Row], max_resets: int, now: int) -> Reaped:
+        for row in rows:
+            row.superseded = False
+        return super()._take_back(rows, max_resets, now)
 
 
 @killed_by("keys.remove_of_a_running_job_only_stops_its_retry")
@@ -424,13 +433,13 @@ class RemovedRunningJobRetried(MemoryStore):
 
 @killed_by("keys.adding_again[unsafe_dedupe-ready]")
 class UnsafeDedupeReplaces(MemoryStore):
-    def _add(self, new: NewJob, now: int) -> _Row:
+    def _add(self, new: NewJob, now: int) -> Row:
         return super()._add(_as(new, "replace") if new.key_mode == "unsafe_dedupe" else new, now)
 
 
 @killed_by("keys.adding_again[preserve_run_at-scheduled]")
 class PreserveRunAtMoves(MemoryStore):
-    def _add(self, new: NewJob, now: int) -> _Row:
+    def _add(self, new: NewJob, now: int) -> Row:
         return super()._add(_as(new, "replace") if new.key_mode == "preserve_run_at" else new, now)
 
 
@@ -441,7 +450,7 @@ def _as(new: NewJob, mode: str) -> NewJob:
 
 @killed_by("keys.adding_again[preserve_run_at-awaiting_retry]")
 class PreserveRunAtAlsoAfterAFailure(MemoryStore):
-    def _replace(self, row: _Row, new: NewJob, now: int) -> None:
+    def _replace(self, row: Row, new: NewJob, now: int) -> None:
         run_at, state = row.run_at, row.state
         super()._replace(row, new, now)
         if new.key_mode == "preserve_run_at":
@@ -450,27 +459,27 @@ class PreserveRunAtAlsoAfterAFailure(MemoryStore):
 
 @killed_by("keys.adding_again[replace-failed]")
 class FailedKeyMakesASecondRow(MemoryStore):
-    def _keyed(self, key: str) -> _Row | None:
+    def _keyed(self, key: str) -> Row | None:
         row = super()._keyed(key)
         return None if row is not None and row.state is JobState.FAILED else row
 
 
 @killed_by("keys.adding_again[replace-cancelled]")
 class CancelledHoldsItsKey(MemoryStore):
-    def _keyed(self, key: str) -> _Row | None:
+    def _keyed(self, key: str) -> Row | None:
         return next((row for row in self._rows.values() if row.key == key), None)
 
 
 @killed_by("keys.adding_again[unsafe_dedupe-completed_and_kept]")
 class KeptHoldsItsKey(MemoryStore):
-    def _keyed(self, key: str) -> _Row | None:
+    def _keyed(self, key: str) -> Row | None:
         kept = (row for row in self._history.values() if row.key == key)
         return super()._keyed(key) or next(kept, None)
 
 
 @killed_by("keys.omitted_values_go_back_to_their_defaults[replace]")
 class ReplaceKeepsOmittedValues(MemoryStore):
-    def _replace(self, row: _Row, new: NewJob, now: int) -> None:
+    def _replace(self, row: Row, new: NewJob, now: int) -> None:
         queue, flags = row.queue, row.flags
         super()._replace(row, new, now)
         row.queue, row.flags = row.queue or queue, row.flags or flags
@@ -478,14 +487,14 @@ class ReplaceKeepsOmittedValues(MemoryStore):
 
 @killed_by("keys.the_revision_counts_every_request")
 class RevisionNotCounted(MemoryStore):
-    def _replace(self, row: _Row, new: NewJob, now: int) -> None:
+    def _replace(self, row: Row, new: NewJob, now: int) -> None:
         row.revision -= 1
         super()._replace(row, new, now)
 
 
 @killed_by("keys.a_revived_job_has_all_its_attempts")
 class AttemptsKeptOnReplace(MemoryStore):
-    def _replace(self, row: _Row, new: NewJob, now: int) -> None:
+    def _replace(self, row: Row, new: NewJob, now: int) -> None:
         attempts = row.attempts
         super()._replace(row, new, now)
         row.attempts = attempts
@@ -514,7 +523,7 @@ class HalfOfACallStored(MemoryStore):
 
 @killed_by("enqueue.unset_max_attempts_stays_unset")
 class UnsetMaxAttemptsStoredAsTheDefault(MemoryStore):
-    def _add(self, new: NewJob, now: int) -> _Row:
+    def _add(self, new: NewJob, now: int) -> Row:
         row = super()._add(new, now)
         row.max_attempts = row.max_attempts or 25
         return row
@@ -522,7 +531,7 @@ class UnsetMaxAttemptsStoredAsTheDefault(MemoryStore):
 
 @killed_by("enqueue.keep_zero_is_not_unset")
 class KeepZeroTakenForUnset(MemoryStore):
-    def _add(self, new: NewJob, now: int) -> _Row:
+    def _add(self, new: NewJob, now: int) -> Row:
         row = super()._add(new, now)
         row.keep = row.keep or None
         return row
@@ -533,7 +542,7 @@ class KeepZeroTakenForUnset(MemoryStore):
 
 @killed_by("reap.each_further_crash_counts_as_a_reset")
 class ResetNotCounted(MemoryStore):
-    def _take_back(self, rows: Sequence[_Row], max_resets: int, now: int) -> Reaped:
+    def _take_back(self, rows: Sequence[Row], max_resets: int, now: int) -> Reaped:
         resets = {row.id: row.resets for row in rows}
         reaped = super()._take_back(rows, max_resets, now)
         for row in rows:
@@ -546,7 +555,7 @@ class ResetNotCounted(MemoryStore):
     "crash.a_job_in_a_killed_workers_prefetch_is_not_blamed",
 )
 class FirstCrashBlamed(MemoryStore):
-    def _take_back(self, rows: Sequence[_Row], max_resets: int, now: int) -> Reaped:
+    def _take_back(self, rows: Sequence[Row], max_resets: int, now: int) -> Reaped:
         for row in rows:
             row.suspect = True
         return super()._take_back(rows, max_resets, now)
@@ -554,7 +563,7 @@ class FirstCrashBlamed(MemoryStore):
 
 @killed_by("reap.at_the_reset_limit_the_job_fails")
 class KillerNeverFails(MemoryStore):
-    def _take_back(self, rows: Sequence[_Row], max_resets: int, now: int) -> Reaped:
+    def _take_back(self, rows: Sequence[Row], max_resets: int, now: int) -> Reaped:
         return super()._take_back(rows, 10**6, now)
 
 
@@ -632,7 +641,7 @@ class LogGrowsWithoutEnd(MemoryStore):
     async def note(self, lease: Lease, note: Note) -> Verdict:
         row = self._owned(lease)
         if row is not None and note.entry is not None:
-            row.log.append(note.entry)
+            row.log = add_to_log(row.log, note.entry, most=10**6)
             return Verdict.APPLIED
         return await super().note(lease, note)
 
@@ -642,18 +651,20 @@ class LogGrowsWithoutEnd(MemoryStore):
 
 @killed_by("history.a_kept_job_is_whole", "settle.output[object]")
 class KeepIgnored(MemoryStore):
-    def _finish(self, row: _Row, default_keep: float | None, now: int) -> None:
-        row.keep = None
-        super()._finish(row, None, now)
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
+        if isinstance(outcome, Complete):
+            row.keep, outcome = None, Complete(outcome.output)
+        super()._end(row, outcome, now)
 
 
 @killed_by(
     "settle.the_jobs_keep_beats_the_settlements[zero-some-gone]",
 )
 class TheSettlementsKeepBeatsTheJobs(MemoryStore):
-    def _finish(self, row: _Row, default_keep: float | None, now: int) -> None:
-        row.keep = row.keep if default_keep is None else default_keep
-        super()._finish(row, default_keep, now)
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
+        if isinstance(outcome, Complete) and outcome.keep is not None:
+            row.keep = outcome.keep
+        super()._end(row, outcome, now)
 
 
 @killed_by("history.a_kept_job_expires_on_the_microsecond")
@@ -713,8 +724,8 @@ class AdminTouchesRunningRows(MemoryStore):
         self,
         ids: Sequence[int],
         states: Sequence[JobState],
-        change: Callable[[_Row, int], None],
-        allowed: Callable[[_Row], bool] = lambda row: True,
+        change: Callable[[Row, int], None],
+        allowed: Callable[[Row], bool] = lambda row: True,
     ) -> list[Job]:
         return super()._change(ids, (*states, JobState.RUNNING), change, allowed)
 
@@ -725,8 +736,8 @@ class RetryStealsAKey(MemoryStore):
         self,
         ids: Sequence[int],
         states: Sequence[JobState],
-        change: Callable[[_Row, int], None],
-        allowed: Callable[[_Row], bool] = lambda row: True,
+        change: Callable[[Row, int], None],
+        allowed: Callable[[Row], bool] = lambda row: True,
     ) -> list[Job]:
         return super()._change(ids, states, change)
 

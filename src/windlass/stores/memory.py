@@ -11,23 +11,18 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.clock import SYSTEM, Clock, to_datetime
+from windlass.clock import SYSTEM, Clock
 from windlass.errors import ConfigError, StoreClosedError
 from windlass.model import payload as payloads
-from windlass.model.job import Job, JobState, Progress
-from windlass.model.names import DEFAULT_MAX_ATTEMPTS
+from windlass.model.job import Job, JobState
+from windlass.store import rules
 from windlass.store.port import Joined, Lifeline, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
-    MAX_LOG,
-    Cancel,
     Capabilities,
     ClaimRequest,
-    Complete,
-    Fail,
     JobFilter,
     Lease,
     LostReason,
@@ -42,79 +37,7 @@ from windlass.store.records import (
     Verdict,
     WorkerInfo,
 )
-
-_WAITING = (JobState.SCHEDULED, JobState.READY)
-SUPERSEDED = "replaced or removed by its key while it ran, and did not complete"
-KILLED = "its worker died {0} times while this job ran (max_resets); it will not run again"
-
-
-@dataclass(slots=True)
-class _Row:
-    id: int
-    task: str
-    payload: str
-    queue: str | None
-    run_at: int
-    max_attempts: int | None
-    key: str | None
-    priority: int
-    flags: tuple[str, ...] | None
-    keep: float | None
-    created_at: int
-    updated_at: int
-    state: JobState = JobState.READY
-    attempts: int = 0
-    deliveries: int = 0
-    resets: int = 0
-    revision: int = 0
-    suspect: bool = False
-    superseded: bool = False
-    cancel_requested: bool = False
-    token: int | None = None
-    worker: str | None = None
-    lease_until: int | None = None
-    last_error: str | None = None
-    output: str | None = None
-    progress: str | None = None
-    log: list[str] = field(default_factory=list)
-    finished_at: int | None = None
-    expires_at: int | None = None
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        return (self.priority, self.run_at, self.id)
-
-    @property
-    def limit(self) -> int:
-        return DEFAULT_MAX_ATTEMPTS if self.max_attempts is None else self.max_attempts
-
-    def job(self) -> Job:
-        progress = payloads.decode(self.progress) if self.progress else None
-        return Job(
-            id=self.id,
-            task=self.task,
-            payload=payloads.decode(self.payload),
-            state=self.state,
-            priority=self.priority,
-            run_at=to_datetime(self.run_at),
-            attempts=self.attempts,
-            max_attempts=self.limit,
-            last_error=self.last_error,
-            key=self.key,
-            queue=self.queue,
-            flags=self.flags,
-            revision=self.revision,
-            created_at=to_datetime(self.created_at),
-            updated_at=to_datetime(self.updated_at),
-            locked_by=self.worker,
-            output=None if self.output is None else payloads.decode(self.output),
-            progress=Progress(*progress) if progress else None,
-            log=tuple(payloads.decode(entry) for entry in self.log),
-            resets=self.resets,
-            deliveries=self.deliveries,
-            keep=self.keep,
-            finished_at=None if self.finished_at is None else to_datetime(self.finished_at),
-        )
+from windlass.store.rules import Row, micros
 
 
 class MemoryStore:
@@ -125,8 +48,8 @@ class MemoryStore:
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self._lock = threading.RLock()
-        self._rows: dict[int, _Row] = {}
-        self._history: dict[int, _Row] = {}
+        self._rows: dict[int, Row] = {}
+        self._history: dict[int, Row] = {}
         self._workers: dict[str, int] = {}
         self._paused_tasks: set[str] = set()
         self._paused_queues: set[str] = set()
@@ -176,53 +99,24 @@ class MemoryStore:
         self._hint()
         return added
 
-    def _add(self, new: NewJob, now: int) -> _Row:
+    def _add(self, new: NewJob, now: int) -> Row:
         existing = self._keyed(new.key) if new.key is not None else None
         if existing is not None:
             if new.key_mode == "unsafe_dedupe":
-                existing.revision += 1
-                existing.updated_at = now
+                rules.request_again(existing, now)
                 return existing
             if existing.state is not JobState.RUNNING:
                 self._replace(existing, new, now)
                 return existing
-            existing.key = None
-            existing.superseded = True
-            existing.updated_at = now
-        row = _Row(
-            id=next(self._ids),
-            task=new.task,
-            payload=new.payload,
-            queue=new.queue,
-            run_at=_due(new, now),
-            max_attempts=new.max_attempts,
-            key=new.key,
-            priority=new.priority,
-            flags=new.flags,
-            keep=new.keep,
-            created_at=now,
-            updated_at=now,
-        )
-        row.state = _waiting_state(row.run_at, now)
+            rules.supersede(existing, now)
+        row = rules.new_row(new, now, next(self._ids))
         self._rows[row.id] = row
         return row
 
-    def _replace(self, row: _Row, new: NewJob, now: int) -> None:
-        failed_before = row.state is JobState.FAILED or row.attempts > 0
-        if failed_before or new.key_mode == "replace":
-            row.run_at = _due(new, now)
-        row.task, row.payload, row.queue = new.task, new.payload, new.queue
-        row.max_attempts, row.priority, row.flags = new.max_attempts, new.priority, new.flags
-        row.keep = new.keep
-        row.attempts = row.resets = 0
-        row.suspect = False
-        row.last_error = row.progress = row.finished_at = None
-        row.log = []
-        row.revision += 1
-        row.updated_at = now
-        row.state = _waiting_state(row.run_at, now)
+    def _replace(self, row: Row, new: NewJob, now: int) -> None:
+        rules.replace(row, new, now)
 
-    def _keyed(self, key: str) -> _Row | None:
+    def _keyed(self, key: str) -> Row | None:
         for row in self._rows.values():
             if row.key == key and row.state is not JobState.CANCELLED:
                 return row
@@ -255,7 +149,7 @@ class MemoryStore:
                 leases.append(self._deliver(row, request, now))
             return leases
 
-    def _claimable(self, request: ClaimRequest) -> Iterable[_Row]:
+    def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
         tasks = set(request.tasks) - self._paused_tasks
         for row in self._rows.values():
             if (
@@ -266,14 +160,14 @@ class MemoryStore:
             ):
                 yield row
 
-    def _deliver(self, row: _Row, request: ClaimRequest, now: int) -> Lease:
+    def _deliver(self, row: Row, request: ClaimRequest, now: int) -> Lease:
         row.state = JobState.RUNNING
         row.token = next(self._tokens)
         row.worker = request.worker
         row.attempts += 1
         row.deliveries += 1
         longer = request.longer_leases.get(row.task)
-        row.lease_until = None if longer is None else now + _micros(longer)
+        row.lease_until = None if longer is None else now + micros(longer)
         return Lease(
             job_id=row.id,
             token=row.token,
@@ -290,7 +184,7 @@ class MemoryStore:
             flags=row.flags,
             revision=row.revision,
             resets=row.resets,
-            suspect=row.suspect,
+            suspect=bool(row.suspect),
             keep=row.keep,
             created_at=row.created_at,
             updated_at=row.updated_at,
@@ -311,53 +205,21 @@ class MemoryStore:
         self._end(row, outcome, now)
         return Settled(Verdict.APPLIED, row.state)
 
-    def _owned(self, lease: Lease) -> _Row | None:
+    def _owned(self, lease: Lease) -> Row | None:
         row = self._rows.get(lease.job_id)
         if row is None or row.state is not JobState.RUNNING or row.token != lease.token:
             return None
         return row
 
-    def _end(self, row: _Row, outcome: Outcome, now: int) -> None:
-        _unlock(row, now)
-        match outcome:
-            case Complete():
-                row.output = outcome.output
-                self._finish(row, outcome.keep, now)
-            case Cancel():
-                _close(row, JobState.CANCELLED, now)
-            case Fail():
-                row.last_error = outcome.error
-                row.suspect = False
-                if outcome.payload is not None:
-                    row.payload = outcome.payload
-                most = outcome.max_attempts if row.max_attempts is None else row.max_attempts
-                if outcome.final or row.superseded or row.attempts >= most:
-                    _close(row, JobState.FAILED, now)
-                elif row.cancel_requested:
-                    _close(row, JobState.CANCELLED, now)
-                else:
-                    row.run_at = now + _micros(outcome.delay)
-                    row.state = _waiting_state(row.run_at, now)
-            case Release():
-                self._hand_back(row, now)
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
+        rules.end(row, outcome, now)
+        if row.state is JobState.COMPLETED:
+            self._file(row)
 
-    def _hand_back(self, row: _Row, now: int) -> None:
-        row.attempts -= 1
-        if row.superseded:
-            row.last_error = SUPERSEDED
-            _close(row, JobState.FAILED, now)
-        elif row.cancel_requested:
-            _close(row, JobState.CANCELLED, now)
-        else:
-            row.state = JobState.READY
-
-    def _finish(self, row: _Row, default_keep: float | None, now: int) -> None:
+    def _file(self, row: Row) -> None:
+        """A completed job leaves, for the history if it is to be kept."""
         del self._rows[row.id]
-        _close(row, JobState.COMPLETED, now)
-        keep = default_keep if row.keep is None else row.keep
-        if keep:
-            row.keep = keep
-            row.expires_at = now + _micros(keep)
+        if row.expires_at is not None:
             self._history[row.id] = row
 
     async def note(self, lease: Lease, note: Note) -> Verdict:
@@ -369,7 +231,7 @@ class MemoryStore:
             if note.progress is not None:
                 row.progress = note.progress
             if note.entry is not None:
-                row.log = [*row.log, note.entry][-MAX_LOG:]
+                row.log = rules.add_to_log(row.log, note.entry)
             row.updated_at = now
             return Verdict.APPLIED
 
@@ -395,7 +257,7 @@ class MemoryStore:
             for held, seconds in extend:
                 row = self._owned(held)
                 if row is not None:
-                    row.lease_until = max(row.lease_until or 0, now + _micros(seconds))
+                    row.lease_until = max(row.lease_until or 0, now + micros(seconds))
             return self.check(worker, leases)
 
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
@@ -421,7 +283,7 @@ class MemoryStore:
         return LostReason.TAKEN_BY_ANOTHER_WORKER
 
     def _beat(self, worker: str, lease: float, now: int) -> None:
-        self._workers[worker] = now + _micros(lease)
+        self._workers[worker] = now + micros(lease)
 
     async def retire(self, worker: str) -> None:
         with self._lock:
@@ -458,18 +320,11 @@ class MemoryStore:
             self._hint()
         return reaped
 
-    def _take_back(self, rows: Sequence[_Row], max_resets: int, now: int) -> Reaped:
+    def _take_back(self, rows: Sequence[Row], max_resets: int, now: int) -> Reaped:
         requeued: list[int] = []
         ended: list[int] = []
         for row in rows:
-            row.resets += row.suspect
-            killer = row.suspect and row.resets >= max_resets
-            _unlock(row, now)
-            self._hand_back(row, now)
-            row.suspect = True
-            if killer and row.state is JobState.READY:
-                row.last_error = KILLED.format(row.resets)
-                _close(row, JobState.FAILED, now)
+            rules.take_back(row, max_resets, now)
             (requeued if row.state is JobState.READY else ended).append(row.id)
         return Reaped(requeued=tuple(requeued), ended=tuple(ended))
 
@@ -489,7 +344,7 @@ class MemoryStore:
             scheduled = self._scheduled()
             return max(0.0, (scheduled[0].run_at - now) / 1e6) if scheduled else None
 
-    def _scheduled(self) -> list[_Row]:
+    def _scheduled(self) -> list[Row]:
         rows = [row for row in self._rows.values() if row.state is JobState.SCHEDULED]
         return sorted(rows, key=lambda row: (row.run_at, row.id))
 
@@ -497,7 +352,7 @@ class MemoryStore:
         with self._lock:
             now = self._start()
             old = [r.id for r in self._history.values() if (r.expires_at or 0) <= now]
-            stale = now - _micros(CANCELLED_KEPT)
+            stale = now - micros(CANCELLED_KEPT)
             gone = [
                 row.id
                 for row in self._rows.values()
@@ -540,27 +395,20 @@ class MemoryStore:
             return {state: states.count(state) for state in JobState}
 
     async def cancel(self, ids: Sequence[int]) -> list[Job]:
-        def change(row: _Row, now: int) -> None:
-            if row.state is JobState.RUNNING:
-                row.cancel_requested = True
-                row.updated_at = now
-            else:
-                _close(row, JobState.CANCELLED, now)
-
-        return self._change(ids, (*_WAITING, JobState.RUNNING), change)
+        return self._change(ids, (*rules.WAITING, JobState.RUNNING), rules.cancel)
 
     async def complete(self, ids: Sequence[int]) -> list[Job]:
-        return self._change(
-            ids, (*_WAITING, JobState.FAILED), lambda row, now: self._finish(row, None, now)
-        )
+        def change(row: Row, now: int) -> None:
+            rules.complete(row, None, now)
+            self._file(row)
+
+        return self._change(ids, (*rules.WAITING, JobState.FAILED), change)
 
     async def fail(self, ids: Sequence[int], reason: str) -> list[Job]:
-        def change(row: _Row, now: int) -> None:
-            row.attempts = row.limit
-            row.last_error = reason
-            _close(row, JobState.FAILED, now)
+        def change(row: Row, now: int) -> None:
+            rules.give_up(row, reason, now)
 
-        return self._change(ids, (*_WAITING, JobState.FAILED), change)
+        return self._change(ids, (*rules.WAITING, JobState.FAILED), change)
 
     async def reschedule(
         self,
@@ -570,36 +418,25 @@ class MemoryStore:
         attempts: int | None = None,
         max_attempts: int | None = None,
     ) -> list[Job]:
-        def change(row: _Row, now: int) -> None:
-            row.run_at = row.run_at if run_at is None else run_at
-            row.priority = row.priority if priority is None else priority
-            row.attempts = row.attempts if attempts is None else attempts
-            row.max_attempts = row.max_attempts if max_attempts is None else max_attempts
-            row.updated_at = now
-            if row.state is JobState.FAILED and attempts is None:
-                return
-            if row.attempts >= row.limit:
-                _close(row, JobState.FAILED, now)
-            else:
-                row.finished_at = None
-                row.state = _waiting_state(row.run_at, now)
+        def change(row: Row, now: int) -> None:
+            rules.reschedule(
+                row,
+                now,
+                run_at=run_at,
+                priority=priority,
+                attempts=attempts,
+                max_attempts=max_attempts,
+            )
 
-        return self._change(ids, (*_WAITING, JobState.FAILED), change)
+        return self._change(ids, (*rules.WAITING, JobState.FAILED), change)
 
     async def retry(self, ids: Sequence[int]) -> list[Job]:
-        def change(row: _Row, now: int) -> None:
-            row.attempts = row.resets = 0
-            row.suspect = False
-            row.finished_at = None
-            row.run_at = row.updated_at = now
-            row.state = JobState.READY
-
-        def key_is_free(row: _Row) -> bool:
+        def key_is_free(row: Row) -> bool:
             taken = row.state is JobState.CANCELLED and row.key is not None
             return not taken or self._keyed(row.key or "") is None
 
         states = (JobState.SCHEDULED, JobState.FAILED, JobState.CANCELLED)
-        return self._change(ids, states, change, key_is_free)
+        return self._change(ids, states, rules.run_again, key_is_free)
 
     async def remove(self, key: str) -> Job | None:
         with self._lock:
@@ -608,9 +445,7 @@ class MemoryStore:
             if row is None:
                 return None
             if row.state is JobState.RUNNING:
-                row.key = None
-                row.superseded = True
-                row.updated_at = now
+                rules.supersede(row, now)
                 return row.job()
             del self._rows[row.id]
         self._hint()
@@ -631,8 +466,8 @@ class MemoryStore:
         self,
         ids: Sequence[int],
         states: Sequence[JobState],
-        change: Callable[[_Row, int], None],
-        allowed: Callable[[_Row], bool] = lambda row: True,
+        change: Callable[[Row, int], None],
+        allowed: Callable[[Row], bool] = lambda row: True,
     ) -> list[Job]:
         with self._lock:
             now = self._start()
@@ -687,26 +522,3 @@ class _Lifeline:
 
     def close(self) -> None:
         pass
-
-
-def _micros(seconds: float) -> int:
-    return round(seconds * 1e6)
-
-
-def _due(new: NewJob, now: int) -> int:
-    return now + new.delay if new.run_at is None else new.run_at
-
-
-def _waiting_state(run_at: int, now: int) -> JobState:
-    return JobState.READY if run_at <= now else JobState.SCHEDULED
-
-
-def _unlock(row: _Row, now: int) -> None:
-    row.token = row.worker = row.lease_until = None
-    row.updated_at = now
-
-
-def _close(row: _Row, state: JobState, now: int) -> None:
-    row.state = state
-    row.superseded = row.cancel_requested = False
-    row.finished_at = row.updated_at = now

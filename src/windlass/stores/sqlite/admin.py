@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from windlass.model.job import Job, JobState
+from windlass.store import rules
 from windlass.store.records import JobFilter, Paused, WorkerInfo
+from windlass.store.rules import Row
 from windlass.stores.sqlite import queues, rows
 from windlass.stores.sqlite.connection import Session
-from windlass.stores.sqlite.rows import Row, json_text
+from windlass.stores.sqlite.rows import json_text
 
-_WAITING = (JobState.SCHEDULED, JobState.READY)
 _ENDED = (JobState.FAILED, JobState.CANCELLED)
 
-Change = Callable[[rows.Changes, Row, int], None]
+Change = Callable[[Row, int], None]
 
 _counts = msgspec.json.Decoder(dict[JobState, int]).decode
 _workers = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
@@ -111,7 +112,9 @@ def _change(
         row = found.get(job_id)
         if row is not None and row.state in states:
             changes.change(row)
-            change(changes, row, now)
+            change(row, now)
+            if row.state is JobState.COMPLETED:
+                changes.finish(row)
             changed.append(row)
     if changed:
         changes.save(db)
@@ -119,30 +122,21 @@ def _change(
 
 
 def cancel(db: Session, ids: Sequence[int], now: int) -> list[Row]:
-    def change(changes: rows.Changes, row: Row, now: int) -> None:
-        if row.state is JobState.RUNNING:
-            row.cancel_requested = 1
-            row.updated_at = now
-        else:
-            rows.close(row, JobState.CANCELLED, now)
-
-    return _change(db, ids, (*_WAITING, JobState.RUNNING), now, change)
+    return _change(db, ids, (*rules.WAITING, JobState.RUNNING), now, rules.cancel)
 
 
 def complete(db: Session, ids: Sequence[int], now: int) -> list[Row]:
-    def change(changes: rows.Changes, row: Row, now: int) -> None:
-        changes.finish(row, None, now)
+    def change(row: Row, now: int) -> None:
+        rules.complete(row, None, now)
 
-    return _change(db, ids, (*_WAITING, JobState.FAILED), now, change)
+    return _change(db, ids, (*rules.WAITING, JobState.FAILED), now, change)
 
 
 def fail(db: Session, ids: Sequence[int], reason: str, now: int) -> list[Row]:
-    def change(changes: rows.Changes, row: Row, now: int) -> None:
-        row.attempts = row.limit
-        row.last_error = reason
-        rows.close(row, JobState.FAILED, now)
+    def change(row: Row, now: int) -> None:
+        rules.give_up(row, reason, now)
 
-    return _change(db, ids, (*_WAITING, JobState.FAILED), now, change)
+    return _change(db, ids, (*rules.WAITING, JobState.FAILED), now, change)
 
 
 def reschedule(
@@ -154,34 +148,23 @@ def reschedule(
     max_attempts: int | None,
     now: int,
 ) -> list[Row]:
-    def change(changes: rows.Changes, row: Row, now: int) -> None:
-        row.run_at = row.run_at if run_at is None else run_at
-        row.priority = row.priority if priority is None else priority
-        row.attempts = row.attempts if attempts is None else attempts
-        row.max_attempts = row.max_attempts if max_attempts is None else max_attempts
-        row.updated_at = now
-        if row.state is JobState.FAILED and attempts is None:
-            return
-        if row.attempts >= row.limit:
-            rows.close(row, JobState.FAILED, now)
-        else:
-            row.finished_at = None
-            row.state = rows.waiting_state(row.run_at, now)
+    def change(row: Row, now: int) -> None:
+        rules.reschedule(
+            row,
+            now,
+            run_at=run_at,
+            priority=priority,
+            attempts=attempts,
+            max_attempts=max_attempts,
+        )
 
-    return _change(db, ids, (*_WAITING, JobState.FAILED), now, change)
+    return _change(db, ids, (*rules.WAITING, JobState.FAILED), now, change)
 
 
 def retry(db: Session, ids: Sequence[int], now: int) -> list[Row]:
-    def change(changes: rows.Changes, row: Row, now: int) -> None:
-        row.attempts = row.resets = 0
-        row.suspect = 0
-        row.finished_at = None
-        row.run_at = row.updated_at = now
-        row.state = JobState.READY
-
     free = _with_free_keys(db, ids)
     states = (JobState.SCHEDULED, JobState.FAILED, JobState.CANCELLED)
-    return _change(db, free, states, now, change)
+    return _change(db, free, states, now, rules.run_again)
 
 
 def _with_free_keys(db: Session, ids: Sequence[int]) -> list[int]:
@@ -210,9 +193,7 @@ def remove(db: Session, key: str, now: int) -> Row | None:
     changes = rows.Changes()
     if row.state is JobState.RUNNING:
         changes.change(row)
-        row.key = None
-        row.superseded = 1
-        row.updated_at = now
+        rules.supersede(row, now)
     else:
         changes.remove(row)
     changes.save(db)

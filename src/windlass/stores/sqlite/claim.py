@@ -11,9 +11,10 @@ import secrets
 import msgspec
 
 from windlass.store.records import ClaimRequest, Lease
+from windlass.store.rules import micros
 from windlass.stores.sqlite import queues
 from windlass.stores.sqlite.connection import Session
-from windlass.stores.sqlite.rows import json_text, micros
+from windlass.stores.sqlite.rows import json_text
 from windlass.stores.sqlite.statements import for_tasks
 
 _MOST_BRANCHES = 64

@@ -14,10 +14,12 @@ from windlass.clock import to_datetime
 from windlass.model import payload as payloads
 from windlass.model.job import Job, JobState
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS
+from windlass.store import rules
 from windlass.store.records import NewJob
+from windlass.store.rules import Row
 from windlass.stores.sqlite import queues, rows
 from windlass.stores.sqlite.connection import Session
-from windlass.stores.sqlite.rows import Row, json_text
+from windlass.stores.sqlite.rows import json_text
 
 _WithPayload = TypeVar("_WithPayload", NewJob, Row)
 
@@ -147,7 +149,7 @@ class Enqueue:
 
     def _shared(self, now: int) -> dict[str, object]:
         new = self._jobs[0]
-        run_at = rows.due(new, now)
+        run_at = rules.due(new, now)
         if run_at > now:
             state = "scheduled"
         else:
@@ -180,10 +182,8 @@ class Enqueue:
             else:
                 if row is not None:
                     changes.change(row)
-                    row.key = None
-                    row.superseded = 1
-                    row.updated_at = now
-                row = rows.new_row(new, now)
+                    rules.supersede(row, now)
+                row = rules.new_row(new, now)
                 fresh.append(row)
                 if new.key is not None:
                     by_key[new.key] = row
@@ -198,10 +198,9 @@ def _add_again(changes: rows.Changes, row: Row, new: NewJob, now: int) -> None:
     if row.id:
         changes.change(row)
     if new.key_mode == "unsafe_dedupe":
-        row.revision += 1
-        row.updated_at = now
+        rules.request_again(row, now)
     else:
-        rows.replace(row, new, now)
+        rules.replace(row, new, now)
 
 
 def _insert_rows(db: Session, fresh: Sequence[Row], now: int) -> None:

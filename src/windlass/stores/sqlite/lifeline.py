@@ -10,9 +10,10 @@ import msgspec
 from windlass.clock import Clock
 from windlass.errors import StoreClosedError
 from windlass.store.records import Lease, LostReason, Renewal
+from windlass.store.rules import micros
 from windlass.stores.sqlite.connection import Session, connect, patiently, translate
 from windlass.stores.sqlite.locking import LockWatch, begin
-from windlass.stores.sqlite.rows import json_text, micros
+from windlass.stores.sqlite.rows import json_text
 
 _PATIENCE = 1.0
 """Seconds one renewal waits for the write lock; the keeper asks again soon enough."""

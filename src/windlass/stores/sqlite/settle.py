@@ -21,6 +21,7 @@ from windlass.store.records import (
     Settled,
     Verdict,
 )
+from windlass.store.rules import micros
 from windlass.stores.sqlite import queues, rows
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.rows import json_text
@@ -75,7 +76,7 @@ class Settle:
 
     def _keep(self, db: Session, now: int) -> None:
         kept = [
-            (lease.job_id, lease.token, output, keep, now + rows.micros(keep))
+            (lease.job_id, lease.token, output, keep, now + micros(keep))
             for lease, output, keep in self._kept
         ]
         if db.run("keep_completed", {"completed": json_text(kept), "now": now}) != len(kept):

@@ -30,6 +30,7 @@ from windlass.store.records import (
     Verdict,
     WorkerInfo,
 )
+from windlass.store.rules import Row
 from windlass.stores.sqlite import admin, upkeep
 from windlass.stores.sqlite.claim import Claimed, PastHeads, claim, leases_of, must_write
 from windlass.stores.sqlite.connection import Session, Synchronous
@@ -37,7 +38,6 @@ from windlass.stores.sqlite.enqueue import Added, Enqueue
 from windlass.stores.sqlite.joined import SqliteJoined
 from windlass.stores.sqlite.lifeline import SqliteLifeline
 from windlass.stores.sqlite.locking import LockWatch
-from windlass.stores.sqlite.rows import Row
 from windlass.stores.sqlite.settle import Settle, note
 from windlass.stores.sqlite.transaction import open_connection, open_transaction
 from windlass.stores.sqlite.writer import Operation, Read, Write, Writer

@@ -13,10 +13,11 @@ import msgspec
 from windlass.clock import Clock
 from windlass.model.job import JobState
 from windlass.store.records import CANCELLED_KEPT, RELEASE, Reaped
+from windlass.store.rules import micros
 from windlass.stores.sqlite import queues, rows
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.locking import LockWatch
-from windlass.stores.sqlite.rows import json_text, micros
+from windlass.stores.sqlite.rows import json_text
 
 _JUMP = 1_000_000
 """Microseconds by which the wall clock must leave the monotonic one to have jumped."""
