@@ -473,8 +473,9 @@ class Runner:
             self._supervise(), name="windlass-runner"
         )
         self._logger.info(
-            "worker %s is looking for jobs (tasks: %s)",
+            "worker %s is looking for jobs in %s (tasks: %s)",
             self._worker_id,
+            self.settings.url,
             ", ".join(self.worker.tasks),
         )
 

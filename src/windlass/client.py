@@ -23,6 +23,7 @@ from windlass.model.job import Job, JobSpec, JobState
 from windlass.model.outcome import clip
 from windlass.store.port import Store
 from windlass.store.records import JobFilter, NewJob, Paused, WorkerInfo
+from windlass.tasks.context import connection_inside
 from windlass.tasks.registry import Registry
 
 P = ParamSpec("P")
@@ -67,8 +68,10 @@ class Preparer:
         """Everything but the payload, with the task's own options where the job says nothing."""
         task = self._registry.find(spec.task)
         queue, priority, flags = spec.queue, spec.priority, spec.flags
+        max_attempts = spec.max_attempts
         if task is not None:
             options = task.options
+            max_attempts = options.max_attempts if max_attempts is None else max_attempts
             queue = options.queue if queue is None else queue
             priority = options.priority if priority is None else priority
             flags = options.flags if flags is None else flags
@@ -82,7 +85,7 @@ class Preparer:
             names.check_queue(queue),
             None if run_at is None else to_micros(run_at),
             0 if delay is None else round(delay * 1e6),
-            names.check_max_attempts(spec.max_attempts),
+            names.check_max_attempts(max_attempts),
             names.check_key(spec.key),
             names.check_key_mode(spec.key_mode),
             0 if priority is None else names.check_priority(priority),
@@ -180,8 +183,9 @@ class Client:
         store = await self._opened()
         if not new:
             return []
-        if self._connection is not None:
-            return store.joined(self._connection).enqueue(new)
+        connection = connection_inside(store) if self._connection is None else self._connection
+        if connection is not None:
+            return store.joined(connection).enqueue(new)
         return await store.enqueue(new)
 
     # ── looking ──
@@ -190,6 +194,8 @@ class Client:
         """One job by id or by key, or None."""
         if (id is None) == (key is None):
             raise ValidationError("give an id or a key", field="id")
+        if id is not None:
+            _ids([id])
         store = await self._opened()
         return await (store.get(id) if id is not None else store.get_by_key(key or ""))
 
@@ -362,6 +368,8 @@ def make_filter(
 
 
 def _ids(ids: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(ids, int | str):
+        raise ValidationError(f"ids must be a list of job ids, not {ids!r}", field="ids")
     for job_id in ids:
         if isinstance(job_id, bool) or not isinstance(job_id, int):
             raise ValidationError(f"{job_id!r} is not a job id", field="ids")

@@ -62,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 NAMES = tuple(field.name for field in msgspec.structs.fields(Settings))
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(Settings)}
 
 
 def load(
@@ -79,15 +80,25 @@ def load(
     }
     if unknown := given.keys() - set(NAMES):
         raise ConfigError(f"unknown setting {min(unknown)!r}; there are: {', '.join(NAMES)}")
-    in_file = _from_file(folder or Path.cwd())
-    in_environment = _from_environment(environ)
-    merged = {**in_file, **in_environment, **given}
-    try:
-        settings = msgspec.convert(merged, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"a setting cannot be used: {error}") from None
+    from_file, file = _from_file(folder or Path.cwd())
+    values: dict[str, Any] = {}
+    for source, found in (
+        (str(file), from_file),
+        ("the environment", _from_environment(environ)),
+        ("an argument", given),
+    ):
+        values.update({name: _converted(name, value, source) for name, value in found.items()})
+    settings = Settings(**values)
     _check(settings)
     return settings
+
+
+def _converted(name: str, value: Any, source: str) -> Any:
+    try:
+        return msgspec.convert(value, _TYPES[name], strict=False)
+    except msgspec.ValidationError as error:
+        where = f"WINDLASS_{name.upper()}" if source == "the environment" else name
+        raise ConfigError(f"{where} cannot be {value!r} (from {source}): {error}") from None
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -105,7 +116,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _from_file(folder: Path) -> dict[str, Any]:
+def _from_file(folder: Path) -> tuple[dict[str, Any], Path | None]:
     for name in _FILES:
         path = folder / name
         if not path.is_file():
@@ -122,8 +133,8 @@ def _from_file(folder: Path) -> dict[str, Any]:
             raise ConfigError(
                 f"{path}: unknown setting {min(unknown)!r}; there are: {', '.join(NAMES)}"
             )
-        return content
-    return {}
+        return content, path
+    return {}, None
 
 
 def _check(settings: Settings) -> None:

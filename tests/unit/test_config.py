@@ -66,7 +66,7 @@ def test_a_pyproject_without_our_table(tmp_path: Path) -> None:
         ("windlass.toml", "leese = 1", "unknown setting 'leese'; there are: url"),
         ("pyproject.toml", "[tool.windlass]\nleese = 1", "unknown setting 'leese'"),
         ("windlass.toml", "lease = ", "cannot be read"),
-        ("windlass.toml", 'lease = "soon"', "a setting cannot be used"),
+        ("windlass.toml", 'lease = "soon"', r"lease cannot be .soon. \(from .*windlass.toml\)"),
     ],
 )
 def test_bad_files_are_named(tmp_path: Path, name: str, text: str, says: str) -> None:
@@ -79,6 +79,11 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "windlass.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="cannot be read"):
         load(environ={}, folder=tmp_path)
+
+
+def test_a_bad_variable_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="WINDLASS_LEASE cannot be 'abc'"):
+        load(environ={"WINDLASS_LEASE": "abc"}, folder=tmp_path)
 
 
 def test_timedeltas_are_seconds(tmp_path: Path) -> None:
@@ -111,7 +116,7 @@ def test_unknown_arguments() -> None:
         ("max_payload", 0, "at least 1"),
         ("prefetch", -1, "at least 0"),
         ("synchronous", "off", "Invalid enum value"),
-        ("concurrency", "many", "a setting cannot be used"),
+        ("concurrency", "many", r"concurrency cannot be .many. \(from an argument\)"),
     ],
 )
 def test_ranges(name: str, value: Any, says: str) -> None:

@@ -96,7 +96,7 @@ def _add_one(place: Place, task: str, payload: Any, options: dict[str, Any]) -> 
             flags=list(options["flag"]) or None,
         )
 
-    return place.use(work, must_exist=False)
+    return place.use(work, says_if_new=True)
 
 
 def _add_file(place: Place, file: IO[bytes], as_json: bool) -> None:
@@ -104,7 +104,7 @@ def _add_file(place: Place, file: IO[bytes], as_json: bool) -> None:
         specs: list[JobSpec] = read_specs(file, app.settings.max_payload)
         return len(await app.client.add_jobs(specs))
 
-    count = place.use(work, must_exist=False)
+    count = place.use(work, says_if_new=True)
     if as_json:
         print_json({"added": count})
     else:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from windlass.app import App
-from windlass.errors import StoreUnavailableError
+from windlass.errors import ConfigError, StoreUnavailableError
 
 T = TypeVar("T")
 
@@ -31,15 +31,24 @@ class Place:
     def make_app(self) -> App:
         return App(self.connection, schema=self.schema)
 
-    def use(self, work: Callable[[App], Coroutine[Any, Any, T]], *, must_exist: bool = True) -> T:
+    def use(
+        self,
+        work: Callable[[App], Coroutine[Any, Any, T]],
+        *,
+        must_exist: bool = True,
+        says_if_new: bool = False,
+    ) -> T:
         """Run `work` with an app on this database, and close it again.
 
         With `must_exist` a file that is not there is an error rather than made: a mistyped path
-        must not look like an empty queue.
+        must not look like an empty queue. With `says_if_new` it is made, and said so.
         """
         app = self.make_app()
+        if app.settings.url.startswith("memory:"):
+            raise ConfigError("jobs in memory:// live in one process; name a file: -c sqlite:///…")
         file = database_file(app.settings.url)
-        if must_exist and file is not None and not file.exists():
+        is_new = file is not None and not file.exists()
+        if is_new and must_exist and not says_if_new:
             raise StoreUnavailableError(
                 f"there is no database at {file}; correct -c/--connection, or make it with"
                 " windlass migrate"
@@ -51,7 +60,10 @@ class Place:
             finally:
                 await app.close()
 
-        return asyncio.run(run())
+        result = asyncio.run(run())
+        if is_new and says_if_new:
+            click.echo(f"windlass: {file} is new", err=True)
+        return result
 
 
 def database_file(url: str) -> Path | None:

@@ -146,6 +146,7 @@ class _Delivery:
         self.lease = lease
         self.abort = Abort()
         self.settled_inside = False
+        self.keep: float | None = None
         self._pipe = pipe
 
     def note(self, note: Note) -> None:

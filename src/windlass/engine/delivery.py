@@ -26,6 +26,7 @@ class Delivery:
     started_at = 0.0
     is_over = False
     settled_inside = False
+    keep: float | None = None
     error: BaseException | None = None
     notes: list[Note] | None = None
     on_note: Callable[[Delivery], None] | None = None

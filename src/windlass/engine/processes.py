@@ -93,6 +93,7 @@ class ProcessPool:
             answer = await asyncio.shield(work)
         except asyncio.CancelledError:
             await asyncio.wait({work})
+            work.exception()  # seen: the process died because it was told to
             raise
         return _result(answer)
 

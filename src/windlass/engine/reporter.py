@@ -54,7 +54,12 @@ class Reporter:
                 self._logger.exception("post_handle raised after job %d", job.id)
 
     def _log(self, delivery: Delivery, job: Job, outcome: Outcome, settled: Settled) -> None:
+        error = delivery.error
         fields = {"label": "job", "task": job.task, "job_id": job.id}
+        if delivery.settled_inside and error is not None:
+            self._logger.warning(
+                "raised after it had completed in its transaction: %r", error, extra=fields
+            )
         match settled.state, outcome:
             case JobState.FAILED, _:
                 self._logger.error("failed for good: %s", _first_line(outcome), extra=fields)

@@ -218,6 +218,7 @@ class Slots:
         context = Context(self._around, delivery)
         delivery.task = task
         delivery.on_note = self._on_note
+        delivery.keep = plan.keep
         delivery.started_at = started = self._loop.time()
         self.started += 1
         timer = None

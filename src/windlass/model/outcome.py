@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import traceback
 from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
 from windlass.model.names import check_seconds
 
 MAX_ERROR = 16 * 1024
+_WAY_THERE = (str(Path(__file__).parents[1]), concurrent.futures.__path__[0])
 _CUT = "\n… cut …\n"
 
 
@@ -56,10 +60,19 @@ def describe(error: BaseException) -> str:
     if error.__traceback__ is None and error.__cause__ is None:
         return clip(head)
     try:
-        trace = "".join(traceback.format_exception(error, limit=-20))
-    except Exception:
+        kind, own = type(error), _of_the_handler(error.__traceback__)
+        trace = "".join(traceback.format_exception(kind, error, own, limit=-20))
+    except Exception:  # a broken __str__ or __repr__ within: the head says enough
         return clip(head)
     return clip(f"{head}\n\n{trace.rstrip()}")
+
+
+def _of_the_handler(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from the handler's first line on, without the way there."""
+    found = trace
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(_WAY_THERE):
+        found = found.tb_next
+    return trace if found is None else found
 
 
 def message_of(error: BaseException) -> str:

@@ -7,10 +7,11 @@ import logging
 import math
 from collections.abc import Coroutine, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
-from windlass.errors import ValidationError
+from windlass.errors import ValidationError, WindlassError
 from windlass.model import payload as payloads
 from windlass.model.job import Job, JobSpec, Progress
 from windlass.model.names import check_seconds
@@ -36,6 +37,8 @@ class Delivery(Protocol):
     lease: Lease
     abort: Abort
     settled_inside: bool
+    keep: float | None
+    """How long the job is kept where it says nothing itself."""
 
     def note(self, note: Note) -> None: ...
 
@@ -159,9 +162,10 @@ class Context:
         """Your writes and this job's completion together, or not at all.
 
         `async with ctx.transaction() as tx:` then `await tx.execute(sql, values)` and
-        `await tx.complete(output)`; a plain function uses `with` and no `await`.
+        `await tx.complete(output)`; a plain function uses `with` and no `await`. Jobs added inside
+        the block, in whatever way, belong to the transaction too.
         """
-        return JobTransaction(self._around.store.transaction(self._delivery.lease), self._delivery)
+        return JobTransaction(self._around.store, self._delivery)
 
 
 class SyncContext(Context):
@@ -204,28 +208,77 @@ class DatabaseConnection:
         return await asyncio.to_thread(self._opened.__exit__, *error)
 
 
+class OpenTransaction:
+    """The transaction a handler is inside of; jobs it adds meanwhile belong to it."""
+
+    def __init__(self, store: Store, connection: Any) -> None:
+        self.store = store
+        self.connection: Any = connection
+
+
+_inside: ContextVar[OpenTransaction | None] = ContextVar("windlass_transaction", default=None)
+
+
+def connection_inside(store: Store) -> Any:
+    """The connection of the `ctx.transaction()` this code runs in, if it is on `store`.
+
+    Anything else would wait for the write lock that the handler itself holds.
+    """
+    found = _inside.get()
+    return found.connection if found is not None and found.store is store else None
+
+
 class JobTransaction:
     """Both kinds of `with` around one store transaction."""
 
-    def __init__(self, opened: AbstractContextManager[Transaction], delivery: Delivery) -> None:
-        self._opened = opened
+    def __init__(self, store: Store, delivery: Delivery) -> None:
+        self._store = store
         self._delivery = delivery
+        self._opened = store.transaction(delivery.lease)
+        self._current: OpenTransaction | None = None
 
     def __enter__(self) -> SyncTransaction:
-        return SyncTransaction(self._opened.__enter__(), self._delivery)
+        if _is_on_a_loop():
+            raise WindlassError("in an async def write `async with ctx.transaction()`")
+        inner = self._opened.__enter__()
+        self._begin(inner)
+        return SyncTransaction(inner, self._delivery)
 
     def __exit__(self, *error: Any) -> bool | None:
-        answer = self._opened.__exit__(*error)
-        if error[0] is not None:
-            self._delivery.settled_inside = False
-        return answer
+        self._finish()
+        return self._end(*error)
 
     async def __aenter__(self) -> AsyncTransaction:
         inner = await asyncio.to_thread(self._opened.__enter__)
+        self._begin(inner)
         return AsyncTransaction(inner, self._delivery)
 
     async def __aexit__(self, *error: Any) -> bool | None:
-        return await asyncio.shield(asyncio.to_thread(self.__exit__, *error))
+        self._finish()
+        return await asyncio.shield(asyncio.to_thread(self._end, *error))
+
+    def _begin(self, inner: Transaction) -> None:
+        self._current = OpenTransaction(self._store, inner.connection)
+        _inside.set(self._current)
+
+    def _finish(self) -> None:
+        _inside.set(None)
+        if self._current is not None:
+            self._current.connection = None  # for tasks that were started inside and go on
+
+    def _end(self, *error: Any) -> bool | None:
+        settled, self._delivery.settled_inside = self._delivery.settled_inside, False
+        answer = self._opened.__exit__(*error)
+        self._delivery.settled_inside = settled and error[0] is None
+        return answer
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class SyncTransaction:
@@ -245,7 +298,7 @@ class SyncTransaction:
     def complete(self, output: Any = None) -> None:
         """Complete the job when this block commits; LeaseLostError if it is no longer ours."""
         text = None if output is None else payloads.encode_value(output, field="output")
-        self._inner.complete(Complete(output=text))
+        self._inner.complete(Complete(output=text, keep=self._delivery.keep))
         self._delivery.settled_inside = True
 
 

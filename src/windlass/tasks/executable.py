@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -92,11 +93,17 @@ async def _follow(stream: asyncio.StreamReader | None, log: Callable[..., None])
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
+    """Terminate the program and whatever it started, then kill what is left."""
     try:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGTERM)
         await asyncio.wait_for(process.wait(), _PATIENCE)
     except TimeoutError:
-        process.kill()
-        await process.wait()
+        pass
     except ProcessLookupError:
         await process.wait()
+        return
+    try:
+        os.killpg(process.pid, signal.SIGKILL)  # the program may be gone and its children not
+    except ProcessLookupError:
+        pass
+    await process.wait()

@@ -1,8 +1,8 @@
 """A folder of tasks: `tasks/hello.py` is task `hello`, `tasks/users/verify.py` is `users/verify`.
 
 A Python file defines `task(payload, helpers)` or a function of the file's own name. Any other file
-its owner may execute is a task too. Names are letters, digits, `_` and `-`; what begins with `_`
-or `.` is left alone.
+its owner may execute is a task too, by its name without the ending. Names are letters, digits, `_`
+and `-`; what begins with `_` or `.` is left alone.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def load_folder(folder: str | os.PathLike[str], enqueuer: Enqueuer) -> list[Task
             continue
         name = "/".join(parts)
         if name in tasks:
+            _logger.warning("%s is left out: task %s is already another file's", path, name)
             continue
         function = load_file(path) if path.suffix == ".py" else executable_task(path)
         tasks[name] = make_task(name, function, TaskOptions(), enqueuer, typed=False)

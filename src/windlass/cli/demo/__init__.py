@@ -17,13 +17,14 @@ from windlass.cli.base import Command, CommandFailed
 def demo() -> None:
     """See jobs flow, a failing task retried, a serial queue, and a crash survived.
 
-    Takes about half a minute, works in a temporary folder and leaves nothing behind. Everything it
-    claims it has checked: it exits 1 if something did not happen.
+    Takes about a quarter of a minute, works in a temporary folder and leaves nothing behind.
+    Everything it claims it has checked: it exits 1 if something did not happen.
     """
     from windlass.cli.demo.scenes import SceneFailed, play
 
     _forget_settings()
-    # Both ways to stop it end its workers too.
+    # Both ways to stop it end its workers too, also where Ctrl-C is ignored (a shell's `&`).
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     home = Path.cwd()
     with tempfile.TemporaryDirectory(prefix="windlass-demo-") as folder:
