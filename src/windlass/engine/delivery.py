@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from windlass.store.records import Lease, Note
+from windlass.store.records import MAX_LOG, Lease, Note
 from windlass.tasks.abort import Abort, AbortReason
 
 
@@ -69,9 +69,11 @@ class Delivery:
     def _note(self, note: Note) -> None:
         if self.notes is None:
             self.notes = []
-        if note.progress is not None:
-            self.notes = [old for old in self.notes if old.progress is None]
+        if note.progress is not None and self.notes and self.notes[-1].progress is not None:
+            self.notes.pop()
         self.notes.append(note)
+        if len(self.notes) > 2 * MAX_LOG:
+            del self.notes[:MAX_LOG]  # no longer in the log by the time it could be read
         if self.on_note is not None:
             self.on_note(self)
 

@@ -37,11 +37,12 @@ class Noter:
     async def flush(self, deliveries: Iterable[Delivery]) -> None:
         """Write what these deliveries said, in order, after what is being written already."""
         async with self._writing:
+            writes = []
             for delivery in deliveries:
                 self._pending.pop(id(delivery), None)
                 notes, delivery.notes = delivery.notes, None
-                for note in notes or ():
-                    await self._write(delivery, note)
+                writes += [self._write(delivery, note) for note in notes or ()]
+            await asyncio.gather(*writes)  # begun in order, and stored in one go where it can be
 
     async def _write(self, delivery: Delivery, note: Note) -> None:
         try:

@@ -48,7 +48,18 @@ async def from_result(result: Any, delivery: Delivery, plan: Plan, complain: Com
 def from_error(
     error: BaseException, delivery: Delivery, plan: Plan, clock: Clock, complain: Complain
 ) -> Outcome:
-    """The outcome of a handler that raised, or was stopped."""
+    """The outcome of a handler that raised, or was stopped; whatever the exception is made of."""
+    try:
+        return _from_error(error, delivery, plan, clock, complain)
+    except BaseException as broken:  # the user's class: asking it anything may raise anything
+        complain("the exception cannot be looked at (%s)", type(broken).__name__)
+        delivery.error = HandlerFailed(f"{type(error).__name__}, which cannot be looked at")
+        return _failed(delivery.error, delivery, plan, complain)
+
+
+def _from_error(
+    error: BaseException, delivery: Delivery, plan: Plan, clock: Clock, complain: Complain
+) -> Outcome:
     match delivery.abort.reason:
         case AbortReason.CANCELLED:
             return CANCEL

@@ -52,8 +52,8 @@ def describe(error: BaseException) -> str:
 
     The first line is always `Type: message`, so lists can show it alone.
     """
-    text = getattr(error, "__windlass_text__", None)
-    if isinstance(text, str):  # described already, in the process where it was raised
+    text = _told(error)
+    if text is not None:
         return clip(text)
     message = message_of(error)
     head = f"{type(error).__name__}: {message}" if message else type(error).__name__
@@ -62,9 +62,18 @@ def describe(error: BaseException) -> str:
     try:
         kind, own = type(error), _of_the_handler(error.__traceback__)
         trace = "".join(traceback.format_exception(kind, error, own, limit=-20))
-    except Exception:  # a broken __str__ or __repr__ within: the head says enough
+    except BaseException:  # a broken __str__ or __repr__ within: the head says enough
         return clip(head)
     return clip(f"{head}\n\n{trace.rstrip()}")
+
+
+def _told(error: BaseException) -> str | None:
+    """The text of an exception that was described already, in the process where it was raised."""
+    try:
+        text = vars(error).get("__windlass_text__")
+    except BaseException:  # somebody else's attributes may raise anything
+        return None
+    return text if isinstance(text, str) else None
 
 
 def _of_the_handler(trace: TracebackType | None) -> TracebackType | None:
@@ -79,7 +88,7 @@ def message_of(error: BaseException) -> str:
     """The exception's own text, even where asking for it raises."""
     try:
         return str(error)
-    except Exception:  # somebody else's __str__
+    except BaseException:  # somebody else's __str__ may raise anything
         return "<its message cannot be shown>"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from datetime import timedelta
@@ -21,6 +21,8 @@ from windlass.store.records import Complete, Lease, Note
 from windlass.tasks.abort import Abort
 
 T = TypeVar("T")
+
+MAX_ENTRY = 16 * 1024
 
 
 class Producer(Protocol):
@@ -128,8 +130,12 @@ class Context:
         )
 
     def log(self, entry: Any) -> None:
-        """Add one entry (text, or anything JSON) to the job's own log; the last 200 are kept."""
-        self._delivery.note(Note(entry=payloads.encode_value(entry, field="entry")))
+        """Add one entry (text, or anything JSON, at most 16 KiB) to the job's own log.
+
+        The last 200 entries are kept.
+        """
+        text = payloads.encode_value(entry, limit=MAX_ENTRY, field="entry")
+        self._delivery.note(Note(entry=text))
 
     def extend(self, seconds: float | timedelta) -> None:
         """Keep this job's lease for at least `seconds` from now, even if renewals fail."""
@@ -236,6 +242,7 @@ class JobTransaction:
         self._delivery = delivery
         self._opened = store.transaction(delivery.lease)
         self._current: OpenTransaction | None = None
+        self._thread = _OneAtATime()
 
     def __enter__(self) -> SyncTransaction:
         if _is_on_a_loop():
@@ -249,13 +256,18 @@ class JobTransaction:
         return self._end(*error)
 
     async def __aenter__(self) -> AsyncTransaction:
-        inner = await asyncio.to_thread(self._opened.__enter__)
+        try:
+            inner: Transaction = await self._thread.run(self._opened.__enter__)
+        except asyncio.CancelledError:
+            self._thread.afterwards(self._opened.__exit__, None, None, None)
+            raise
         self._begin(inner)
-        return AsyncTransaction(inner, self._delivery)
+        return AsyncTransaction(inner, self._delivery, self._thread)
 
     async def __aexit__(self, *error: Any) -> bool | None:
         self._finish()
-        return await asyncio.shield(asyncio.to_thread(self._end, *error))
+        ended: bool | None = await self._thread.run(self._end, *error)
+        return ended
 
     def _begin(self, inner: Transaction) -> None:
         self._current = OpenTransaction(self._store, inner.connection)
@@ -271,6 +283,45 @@ class JobTransaction:
         answer = self._opened.__exit__(*error)
         self._delivery.settled_inside = settled and error[0] is None
         return answer
+
+
+class _OneAtATime:
+    """Runs functions in threads, each after the one before has ended.
+
+    A handler may be cancelled while a statement runs in its thread, and a connection must not be
+    used, let alone closed, by two threads at once: the next call waits for that statement.
+    """
+
+    def __init__(self) -> None:
+        self._last: asyncio.Future[Any] | None = None
+
+    async def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.shield(self._start(function, *args))
+
+    def afterwards(self, function: Callable[..., Any], *args: Any) -> None:
+        """Run it when what runs now has ended, if that ends well; nobody waits for it."""
+        last = self._last
+        self._start(lambda: function(*args) if last and not last.exception() else None)
+
+    def _start(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        work = asyncio.ensure_future(self._in_turn(self._last, function, *args))
+        work.add_done_callback(_see)
+        self._last = work
+        return work
+
+    @staticmethod
+    async def _in_turn(
+        before: asyncio.Future[Any] | None, function: Callable[..., Any], *args: Any
+    ) -> Any:
+        if before is not None:
+            await asyncio.wait({before})
+        return await asyncio.to_thread(function, *args)
+
+
+def _see(future: asyncio.Future[Any]) -> None:
+    """Whoever awaited it may be gone; its failure is then nobody's."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _is_on_a_loop() -> bool:
@@ -305,16 +356,18 @@ class SyncTransaction:
 class AsyncTransaction:
     """The transaction inside an `async def`."""
 
-    def __init__(self, inner: Transaction, delivery: Delivery) -> None:
+    def __init__(self, inner: Transaction, delivery: Delivery, thread: _OneAtATime) -> None:
         self._sync = SyncTransaction(inner, delivery)
+        self._thread = thread
 
     @property
     def connection(self) -> Any:
         return self._sync.connection
 
     async def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
-        return await asyncio.to_thread(self._sync.execute, sql, values)
+        rows: list[Any] = await self._thread.run(self._sync.execute, sql, values)
+        return rows
 
     async def complete(self, output: Any = None) -> None:
         """Complete the job when this block commits; LeaseLostError if it is no longer ours."""
-        await asyncio.to_thread(self._sync.complete, output)
+        await self._thread.run(self._sync.complete, output)

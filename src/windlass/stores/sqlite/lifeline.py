@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Sequence
 
 import msgspec
@@ -34,6 +35,8 @@ class SqliteLifeline:
         self._connection = connect(path, "normal")
         self._db = Session(self._connection)
         self._closed = False
+        self._lock = threading.Lock()
+        """Whoever closes the connection must not do so under a statement."""
 
     def renew(
         self,
@@ -42,7 +45,17 @@ class SqliteLifeline:
         leases: Sequence[Lease],
         extend: Sequence[tuple[Lease, float]] = (),
     ) -> Renewal:
-        self._check_open()
+        with self._lock:
+            self._check_open()
+            return self._renew(worker, lease, leases, extend)
+
+    def _renew(
+        self,
+        worker: str,
+        lease: float,
+        leases: Sequence[Lease],
+        extend: Sequence[tuple[Lease, float]],
+    ) -> Renewal:
         db = self._db
         now = begin(db, self._clock, self._watch, self._path, _PATIENCE)
         try:
@@ -62,8 +75,9 @@ class SqliteLifeline:
         return renewal
 
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
-        self._check_open()
-        return patiently(lambda: self._answer(leases), self._path, limit=_PATIENCE)
+        with self._lock:
+            self._check_open()
+            return patiently(lambda: self._answer(leases), self._path, limit=_PATIENCE)
 
     def _answer(self, leases: Sequence[Lease]) -> Renewal:
         if not leases:
@@ -81,4 +95,5 @@ class SqliteLifeline:
 
     def close(self) -> None:
         self._closed = True
-        self._connection.close()
+        with self._lock:
+            self._connection.close()

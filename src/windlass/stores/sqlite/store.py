@@ -102,7 +102,7 @@ class SqliteStore:
     async def close(self) -> None:
         writer, self._writer = self._writer, None
         for lifeline in tuple(self._lifelines):
-            lifeline.close()
+            await asyncio.to_thread(lifeline.close)
         if writer is not None:
             await writer.close()
 
