@@ -20,7 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import msgspec
 
@@ -80,13 +80,15 @@ def schema_sql(settings: config.Settings) -> str:
 
 
 def _sqlite_path(url: str, rest: str) -> Path:
-    parts = urlsplit(url)
-    if parts.netloc:
+    if not rest.startswith("/"):
+        host = rest.partition("/")[0]
         raise ConfigError(
-            f"{url!r} has {parts.netloc!r} where a host would be; write sqlite:///{rest}"
+            f"{url!r} has {host!r} where a host would be; write sqlite:///{rest}"
             f" for a relative path or sqlite:////{rest} for an absolute one"
         )
-    path = unquote(parts.path)[1:]
+    if "?" in rest:
+        raise ConfigError(f"{url!r} has parameters; write %3F for a ? in the file's name")
+    path = unquote(rest[1:])
     if not path:
         raise ConfigError(f"{url!r} names no file; write sqlite:///jobs.db")
     return Path(path)
@@ -280,8 +282,12 @@ class App:
 
     async def close(self) -> None:
         """Close the database and end the threads behind `app.sync`. The app can be used again."""
-        if self._is_open:
-            self._is_open = False
+        was_open, self._is_open = self._is_open, False
+        if self._pid != os.getpid():
+            # A forked child: the threads are the parent's, and so is the file's connection.
+            self.store = make_store(self.settings, self._clock)
+            return
+        if was_open:
             await self.store.close()
         self._portal.close()
 
@@ -363,7 +369,12 @@ class App:
     async def run_once(self, **options: Any) -> int:
         """Run what is ready, and what it makes ready, then return how many jobs were settled."""
         runner = await self.run(once=True, **{"handle_signals": False, **options})
-        await runner.wait()
+        try:
+            await runner.wait()
+        except asyncio.CancelledError:
+            runner.hurry()
+            await runner.stop()
+            raise
         return runner.worker.completed
 
 

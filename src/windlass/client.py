@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from windlass.errors import (
     InstantError,
     JobNotFoundError,
     JobNotKeptError,
+    StoreClosedError,
     ValidationError,
     WaitTimeoutError,
 )
@@ -393,7 +395,11 @@ class Portal:
         self._thread: threading.Thread | None = None
 
     def call(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._running()).result()
+        waiting = asyncio.run_coroutine_threadsafe(coroutine, self._running())
+        try:
+            return waiting.result()
+        except concurrent.futures.CancelledError:
+            raise StoreClosedError("the app was closed during this call") from None
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -410,10 +416,20 @@ class Portal:
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
+            asyncio.run_coroutine_threadsafe(_stop_loop(), loop)
             if thread is not threading.current_thread():
                 thread.join()
                 loop.close()
+
+
+async def _stop_loop() -> None:
+    """End the running loop, but not before everybody who waits on it has been told."""
+    loop = asyncio.get_running_loop()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.wait(others, timeout=1.0) if others else None
+    loop.call_soon(loop.stop)
 
 
 def _blocking(

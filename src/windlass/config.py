@@ -30,7 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The PostgreSQL schema that holds them."""
     lease: float = 30.0
     """How long a worker owns its jobs without a sign of life. Short: quick recovery after a crash,
-    but a machine that hangs for longer runs jobs twice. At least 0.5."""
+    but a machine that hangs for longer runs jobs twice. At least 1."""
     reap_interval: float = 5.0
     """How often to look for jobs of dead workers."""
     poll_interval: float = 2.0
@@ -141,8 +141,8 @@ def _check(settings: Settings) -> None:
     def refuse(name: str, must: str) -> None:
         raise ConfigError(f"{name} must be {must}, not {getattr(settings, name)}")
 
-    if not 0.5 <= settings.lease <= 86_400:
-        refuse("lease", "between 0.5 seconds and a day")
+    if not 1 <= settings.lease <= 86_400:
+        refuse("lease", "between a second and a day")
     if not 0 < settings.reap_interval <= 3_600:
         refuse("reap_interval", "more than 0 seconds and at most an hour")
     if not 0 < settings.poll_interval <= 300:

@@ -66,7 +66,7 @@ def test_doctor_finds_what_is_wrong_with_jobs(program: Program) -> None:
 
 def test_doctor_finds_leases_nobody_renews(program: Program) -> None:
     program.add("gate")
-    worker = program.start_worker(WINDLASS_LEASE="0.5")
+    worker = program.start_worker(WINDLASS_LEASE="1")
     wait_until("the job to begin", program.ran)
     worker.send(signal.SIGKILL)
     worker.wait()

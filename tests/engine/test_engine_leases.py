@@ -379,12 +379,12 @@ def test_a_handler_that_blocks_the_loop_keeps_its_lease() -> None:
     """In real time: the keeper's own thread renews while the event loop cannot turn."""
 
     async def body() -> None:
-        app = App("memory://", lease=0.5, reap_interval=0.1)
+        app = App("memory://", lease=1.0, reap_interval=0.1)
         taken: list[Any] = []
 
         @app.task(keep=60)
         async def blocks() -> str:
-            time.sleep(1.5)  # three leases
+            time.sleep(3.0)  # three leases
             return "mine"
 
         def steal() -> None:

@@ -99,8 +99,8 @@ def test_unknown_arguments() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("lease", 0.4, "between 0.5 seconds and a day"),
-        ("lease", float("nan"), "between 0.5"),
+        ("lease", 0.4, "between a second and a day"),
+        ("lease", float("nan"), "between a second"),
         ("reap_interval", 0, "more than 0 seconds"),
         ("poll_interval", 2000, "it is not milliseconds"),
         ("poll_interval", 0, "more than 0"),

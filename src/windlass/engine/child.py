@@ -20,7 +20,7 @@ from windlass.engine import wire
 from windlass.errors import RetryAfter, RetryAt, WindlassError
 from windlass.model import payload as payloads
 from windlass.model.job import Job, JobSpec
-from windlass.model.outcome import Abandon, Completed, Failed, Nack, describe, message_of
+from windlass.model.outcome import Abandon, Completed, Failed, Nack, clip, describe, message_of
 from windlass.observe import logs
 from windlass.store.records import Lease, Note
 from windlass.tasks.abort import Abort
@@ -46,7 +46,8 @@ def child_main(pipe: Connection, logging_shown: tuple[str, logs.LogFormat] | Non
         except (EOFError, OSError):
             return
         if isinstance(call, wire.RunJob):
-            pipe.send_bytes(wire.encode(_run(call, tasks, pipe)))
+            line = Line(pipe)
+            line.end(_run(call, tasks, line))
 
 
 def _follow_parent() -> None:
@@ -56,8 +57,34 @@ def _follow_parent() -> None:
         os._exit(1)
 
 
+class Line:
+    """What one job says to the worker: message by message, and nothing once the job has ended."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def say(self, message: wire.ToWorker) -> None:
+        with self._lock:
+            if not self._ended:
+                self._pipe.send_bytes(wire.encode(message))
+
+    def ask(self, message: wire.ToWorker) -> wire.Answer:
+        with self._lock:
+            if self._ended:
+                raise WindlassError("the job has ended; it can ask for nothing more")
+            self._pipe.send_bytes(wire.encode(message))
+            answer = wire.decode_for_child(self._pipe.recv_bytes())
+        return answer if isinstance(answer, wire.Answer) else wire.Answer(error="no answer came")
+
+    def end(self, message: wire.ToWorker) -> None:
+        self.say(message)
+        self._ended = True
+
+
 def _run(
-    call: wire.RunJob, tasks: dict[wire.FunctionRef, Task[Any, Any]], pipe: Connection
+    call: wire.RunJob, tasks: dict[wire.FunctionRef, Task[Any, Any]], line: Line
 ) -> wire.ToWorker:
     try:
         task = tasks.get(call.function)
@@ -66,7 +93,7 @@ def _run(
             task = tasks[call.function] = make_task(
                 call.lease.task, function, TaskOptions(), typed=call.function.typed
             )
-        context = ChildContext(call, pipe)
+        context = ChildContext(call, line)
         args, kwargs = task.style.bind(call.lease.payload, context)
         value = task.function(*args, **kwargs)
         if inspect.isawaitable(value):
@@ -133,7 +160,7 @@ def _raised(error: BaseException) -> wire.Raised:
     return wire.Raised(
         module=type(error).__module__,
         qualname=type(error).__qualname__,
-        message=message_of(error),
+        message=clip(message_of(error)),
         text=describe(error),
         number=number,
     )
@@ -142,18 +169,18 @@ def _raised(error: BaseException) -> wire.Raised:
 class _Delivery:
     """The child's stand-in for the engine's delivery: it passes everything on."""
 
-    def __init__(self, lease: Lease, pipe: Connection) -> None:
+    def __init__(self, lease: Lease, line: Line) -> None:
         self.lease = lease
         self.abort = Abort()
         self.settled_inside = False
         self.keep: float | None = None
-        self._pipe = pipe
+        self._line = line
 
     def note(self, note: Note) -> None:
-        self._pipe.send_bytes(wire.encode(wire.Said(progress=note.progress, entry=note.entry)))
+        self._line.say(wire.Said(progress=note.progress, entry=note.entry))
 
     def extend(self, seconds: float) -> None:
-        self._pipe.send_bytes(wire.encode(wire.Said(extend=seconds)))
+        self._line.say(wire.Said(extend=seconds))
 
 
 class _Around:
@@ -166,18 +193,17 @@ class _Around:
 class ChildContext(SyncContext):
     """The Context inside a process: it can say things and add jobs, and it is killed, not told."""
 
-    def __init__(self, call: wire.RunJob, pipe: Connection) -> None:
-        super().__init__(_Around(call.worker_id), _Delivery(call.lease, pipe))  # type: ignore[arg-type]
-        self._pipe = pipe
+    def __init__(self, call: wire.RunJob, line: Line) -> None:
+        super().__init__(_Around(call.worker_id), _Delivery(call.lease, line))  # type: ignore[arg-type]
+        self._line = line
 
     def add_job(self, task: str, payload: Any = None, **options: Any) -> Job:  # type: ignore[override]
         return self.add_jobs([JobSpec(task=task, payload=payload, **options)])[0]
 
     def add_jobs(self, specs: Sequence[JobSpec]) -> list[Job]:  # type: ignore[override]
-        self._pipe.send_bytes(wire.encode(wire.AddJobs(list(specs))))
-        answer = wire.decode_for_child(self._pipe.recv_bytes())
-        if not isinstance(answer, wire.Answer) or answer.error is not None:
-            raise WindlassError(getattr(answer, "error", None) or "the worker did not answer")
+        answer = self._line.ask(wire.AddJobs(list(specs)))
+        if answer.error is not None:
+            raise WindlassError(answer.error)
         return [msgspec.convert(job, Job) for job in answer.jobs or ()]
 
     def connection(self) -> Any:

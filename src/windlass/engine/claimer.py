@@ -21,6 +21,7 @@ from windlass.store.records import ClaimRequest, Lease
 AHEAD_SECONDS = 0.25
 MOST_AHEAD = 1_500
 REFILL = 500
+MOST_AT_ONCE = 20_000
 MOST_TEXT = 16_000_000
 TOO_OLD = 2.0
 
@@ -73,6 +74,8 @@ class Claimer:
             if (plan_lease := handler.plan(task).lease) is not None and plan_lease > lease
         }
         self._weight = 1.0
+        self._bound = MOST_AT_ONCE
+        self._look_past_at = 0.0
         self._hinted = False
         self._dry = False
         self.is_closed = False
@@ -88,41 +91,46 @@ class Claimer:
         return not self._dry and not self.is_closed
 
     async def step(self) -> float | None:
-        if self.is_closed:
-            return None
         self._give_back_old()
-        wanted = self._wanted()
+        if self.is_closed:
+            return self._until_old()
+        wanted = min(self._wanted(), self._bound)
         if wanted <= 0:
             self._dry = False  # a slot that runs out must wake this loop, hint or no hint
             return self._until_old()
         if self._pre_dequeue is not None and not await maybe_await(self._pre_dequeue()):
             return self._poll_interval
         flags = await self._flags()
-        polling = not self._hinted
+        now = self._clock.monotonic()
+        past_heads = self._once or now >= self._look_past_at
+        if past_heads:
+            self._look_past_at = now + self._poll_interval
         self._hinted = False
         self._dry = False
         if self._events.wants("worker:getJob:start"):
             self._events.emit("worker:getJob:start", worker=self._worker)
-        asked_at = self._clock.monotonic()  # leases begin later than that, so they end later too
         try:
             leases = await self._store.claim(
                 ClaimRequest(
                     worker=self._worker_id,
                     tasks=self._tasks,
                     limit=wanted,
-                    suspects=self._slots.free,
+                    suspects=max(1, self._slots.free),
                     lease=self._lease,
                     longer_leases=self._longer,
                     forbidden_flags=flags,
-                    past_heads=polling or self._once,
+                    past_heads=past_heads,
                 )
             )
         except Exception as error:
             self._events.emit("worker:getJob:error", worker=self._worker, error=error)
+            self._bound = max(1, wanted // 2)  # it may have been too much for one answer
             raise
+        self._bound = min(2 * self._bound, MOST_AT_ONCE)
         if self._once and len(leases) < wanted and await self._store.promote(MOST_AHEAD):
             self._hinted = True  # what was due is ready only now
-        owned_until = {task: asked_at + seconds for task, seconds in self._longer.items()}
+        # Leases begin later than `now`, so they end later than this too.
+        owned_until = {task: now + seconds for task, seconds in self._longer.items()}
         return self._took(leases, wanted, owned_until)
 
     def _took(

@@ -134,7 +134,9 @@ class KeeperHost(Protocol):
 
 
 class KeeperThread:
-    """Hosts a keeper in a daemon thread."""
+    """Hosts a keeper in a daemon thread, for as long as the event loop of its jobs exists."""
+
+    _loop: asyncio.AbstractEventLoop
 
     def __init__(self, keeper: Keeper, lifeline: Lifeline, logger: Scoped) -> None:
         self._keeper = keeper
@@ -145,6 +147,7 @@ class KeeperThread:
         self._thread = threading.Thread(target=self._run, name="windlass-keeper", daemon=True)
 
     def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._thread.start()
 
     def wake(self) -> None:
@@ -158,7 +161,7 @@ class KeeperThread:
 
     def _run(self) -> None:
         try:
-            while not self._stopping:
+            while not self._stopping and not self._loop.is_closed():
                 self._wake.wait(_step(self._keeper, self._logger))
                 self._wake.clear()
         finally:

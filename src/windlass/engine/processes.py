@@ -117,6 +117,9 @@ class ProcessPool:
         except (EOFError, OSError) as error:
             self._drop(child)
             raise ProcessDied(_obituary(child)) from error
+        except BaseException:
+            self._drop(child)  # it waits for an answer that will not come
+            raise
         finally:
             delivery.on_stop = None
             child.serve(None)
@@ -216,15 +219,16 @@ def _item(item: wire.Returned | wire.Raised) -> Any:
 def _rebuilt(raised: wire.Raised) -> BaseException:
     """The child's exception: of its own class where this process knows it, so that retry policies
     can look at it; its text is the child's."""
-    error: BaseException
-    if raised.module == "windlass.errors" and raised.qualname == "RetryAfter":
-        error = RetryAfter(raised.number or 0.0, raised.message)
-    elif raised.module == "windlass.errors" and raised.qualname == "RetryAt":
-        error = RetryAt(datetime.fromtimestamp(raised.number or 0.0, UTC), raised.message)
-    else:
-        kind = _class_called(raised.module, raised.qualname)
+    kind = _class_called(raised.module, raised.qualname)
+    try:
         error = kind.__new__(kind, raised.message)
         error.args = (raised.message,)
+    except Exception:  # a class with demands of its own
+        error = RuntimeError(raised.message)
+    if isinstance(error, RetryAfter):
+        error.seconds = raised.number or 0.0
+    elif isinstance(error, RetryAt):
+        error.instant = datetime.fromtimestamp(raised.number or 0.0, UTC)
     error.__windlass_text__ = raised.text  # type: ignore[attr-defined]
     return error
 

@@ -81,15 +81,22 @@ class Settler:
             self._task = None
 
     async def _settle(self, batch: Sequence[Settlement]) -> list[Settled] | None:
-        """Write until an answer comes. Asking again is safe: a token settles at most once."""
-        leases = [(delivery.lease, outcome) for delivery, outcome in batch]
-        while True:
+        """Write until an answer comes. Asking again is safe: a token settles at most once.
+
+        After a failure the rest goes in halves, in case it was too much for one call.
+        """
+        left = [(delivery.lease, outcome) for delivery, outcome in batch]
+        settled: list[Settled] = []
+        size = len(left)
+        while left:
             try:
-                settled = await self._store.settle(leases)
+                settled += await self._store.settle(left[:size])
             except StoreClosedError:
                 return None
             except Exception as error:  # whatever it is: giving up would leave the jobs running
+                size = max(1, size // 2)
                 await asyncio.sleep(self._outage.failed(error))
             else:
+                del left[:size]
                 self._outage.worked()
-                return settled
+        return settled

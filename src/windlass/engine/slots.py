@@ -22,6 +22,8 @@ from windlass.store.records import CANCEL, RELEASE, Lease, Outcome
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.context import Context, Surroundings
 
+_LAST_CHANCE = 2.0
+
 STREAK = 16
 """Jobs a slot may run without giving the event loop a turn."""
 
@@ -168,7 +170,9 @@ class Slots:
         for task in self._tasks:
             task.cancel()
         self._canary.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        _, left = await asyncio.wait(self._tasks, timeout=_LAST_CHANCE)
+        if left:
+            self._logger.error("%d handlers refuse to stop and are left alone", len(left))
 
     # ── one slot ──
 
@@ -184,7 +188,12 @@ class Slots:
                 self._hungry()
                 waiter = self._loop.create_future()
                 self._idle.append(waiter)
-                await waiter
+                try:
+                    await waiter
+                except asyncio.CancelledError:  # by whom? A job that is long over may do that
+                    if self._is_ending():
+                        raise
+                    await self._forget_cancels(task)
                 streak = 0
                 continue
             delivery = buffer.popleft()

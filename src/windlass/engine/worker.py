@@ -164,8 +164,8 @@ class Worker:
 
     async def start(self) -> None:
         self._events.emit("worker:create", worker=self, tasks=self.tasks)
-        switching.quicken()
         lifeline = self._store.lifeline()
+        switching.quicken()
         self._keeper = self._host(lifeline)
         self._keeper.start()
         self._slots.start()

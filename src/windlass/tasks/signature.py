@@ -8,6 +8,7 @@ job is enqueued and when it runs; an array payload goes whole to the function's 
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -158,7 +159,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         # except that a Context is recognised by its spelling.
         raw = getattr(function, "__annotations__", {})
         return {
-            name: Context if "Context" in str(hint) else _resolve(hint, function)
+            name: Context if _spells_context(hint) else _resolve(hint, function)
             for name, hint in raw.items()
         }
 
@@ -173,8 +174,16 @@ def _resolve(hint: Any, function: Callable[..., Any]) -> Any:
         return Any
 
 
+def _spells_context(hint: Any) -> bool:
+    words = re.findall(r"\w+", hint) if isinstance(hint, str) else []
+    return "Context" in words or "SyncContext" in words
+
+
 def _is_context(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, Context)
+    """Context itself, or `Context | None`, or `Annotated[Context, …]`."""
+    if isinstance(hint, type):
+        return issubclass(hint, Context)
+    return any(map(_is_context, typing.get_args(hint)))
 
 
 def _field(parameter: inspect.Parameter, hint: Any) -> Any:

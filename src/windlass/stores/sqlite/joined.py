@@ -61,12 +61,14 @@ class SqliteJoined:
         db = Session(connection, self._execute)
         began = False
         try:
-            if not connection.in_transaction and _opens_transactions(connection):
+            if not connection.in_transaction:
                 db.control("BEGIN IMMEDIATE")
                 began = True
             db.control(f"SAVEPOINT {_SAVEPOINT}")
             added = prepared(db, self._clock.now())
             db.control(f"RELEASE {_SAVEPOINT}")
+            if began and not _opens_transactions(connection):
+                db.control("COMMIT")  # nobody else will
         except sqlite3.Error as error:
             self._undo(db, began)
             raise translate(error, self._path) from error

@@ -8,9 +8,11 @@ SELECT CAST(json_group_array(json_array(
 FROM (
   /*branch*/
   SELECT priority, run_at, id FROM windlass_jobs
-  WHERE state = 'ready' AND task = :task0
+  WHERE state = 'ready' AND task = (
+    SELECT :task0
+    WHERE :task0 NOT IN (SELECT name FROM windlass_paused WHERE kind = 'task')
+  )
     AND suspect = :suspect
-    AND :task0 NOT IN (SELECT name FROM windlass_paused WHERE kind = 'task')
     AND (flags IS NULL OR NOT EXISTS (
       SELECT 1 FROM json_each(flags) AS f
       WHERE f.value IN (SELECT value FROM json_each(:forbidden))

@@ -1,6 +1,6 @@
 -- The best claimable jobs as leases (the order of `records.Lease`), their ids, how many there are
--- and how many of them are suspects. The branch is repeated for
--- each task; ordered branches are merged, so no more rows are visited than returned.
+-- and how many of them are suspects. The branch is repeated for each task (no task at all where it
+-- is paused); ordered branches are merged, so no more rows are visited than returned.
 -- Index expected: windlass_jobs_ready.
 SELECT CAST(json_group_array(json_array(
   j.id, :base + j.id, :worker, j.task, j.payload, j.attempts + 1, j.deliveries + 1, j.max_attempts,
@@ -11,8 +11,10 @@ SELECT CAST(json_group_array(json_array(
 FROM (
   /*branch*/
   SELECT priority, run_at, id FROM windlass_jobs
-  WHERE state = 'ready' AND task = :task0
-    AND :task0 NOT IN (SELECT name FROM windlass_paused WHERE kind = 'task')
+  WHERE state = 'ready' AND task = (
+    SELECT :task0
+    WHERE :task0 NOT IN (SELECT name FROM windlass_paused WHERE kind = 'task')
+  )
   /*end*/
   ORDER BY priority, run_at, id
   LIMIT :limit
