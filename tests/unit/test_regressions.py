@@ -15,10 +15,6 @@ from windlass.tasks.signature import TypedStyle
 CTX = object.__new__(Context)
 
 
-class RequestContext(TypedDict):
-    user: int
-
-
 def _or_none(n: int, ctx: Context | None = None) -> Any:
     return n, ctx
 
@@ -42,6 +38,9 @@ def test_a_context_is_filled_in_however_its_annotation_is_spelt(function: Any) -
 
 
 def test_a_class_whose_name_ends_in_context_is_an_ordinary_argument() -> None:
+    class RequestContext(TypedDict):  # local: its annotation is a name nobody can look up
+        user: int
+
     def function(context: RequestContext) -> Any:
         return context
 

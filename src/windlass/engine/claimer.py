@@ -19,7 +19,7 @@ from windlass.store.port import Store
 from windlass.store.records import ClaimRequest, Lease
 
 AHEAD_SECONDS = 0.25
-MOST_AHEAD = 1_500
+MOST_AHEAD = 2_000
 REFILL = 500
 MOST_AT_ONCE = 20_000
 MOST_TEXT = 16_000_000
