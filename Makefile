@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 .PHONY: help demo test check lint format cover bench clean
 
 help: ## show these targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -18,7 +18,7 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $(READY)
 
-demo: $(READY) ## set everything up and watch jobs run for a minute
+demo: $(READY) ## set everything up and watch jobs run, a quarter of a minute
 	@$(BIN)/windlass demo
 
 test: $(READY) lint cover ## set everything up and run all checks and tests
