@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from tests.cli.program import Process, Program, wait_until
+from tests.freezing import freeze
 from windlass import JobSpec
 
 SHORT = {"WINDLASS_LEASE": "1", "WINDLASS_REAP_INTERVAL": "0.3"}
@@ -93,7 +94,7 @@ def test_a_frozen_worker_cannot_settle_what_another_took_over(program: Program) 
     job = program.add("gate", keep=600)
     frozen = program.start_worker("--worker-name", "frozen", **SHORT)
     wait_until("the job to begin", program.ran)
-    frozen.send(signal.SIGSTOP)
+    freeze(frozen.send, program.file)
     other = program.start_worker("--worker-name", "other", **SHORT)
     wait_until("the take-over", lambda: (program.job(job.id).locked_by or "").startswith("other-"))
     program.write("open", "")

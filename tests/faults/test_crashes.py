@@ -13,6 +13,7 @@ import pytest
 
 from tests.faults import ledger
 from tests.faults.kit import LEASE, SWEEP, Place, place, until
+from tests.freezing import freeze
 from windlass import JobSpec
 
 
@@ -51,11 +52,9 @@ def test_jobs_of_a_killed_worker_start_again(here: Place) -> None:
 
 def test_every_held_job_is_claimable_again_after_lease_and_sweep(here: Place) -> None:
     (victim,) = here.start(concurrency=2)
-    (other,) = here.start(concurrency=50, worker_name="other")
-    other.send_signal(signal.SIGSTOP)
     here.app.sync.add_jobs(_naps(10, 30.0))
     until(lambda: here.counts()["running"] == 2, "the victim to run two")
-    other.send_signal(signal.SIGCONT)
+    (other,) = here.start(concurrency=50, worker_name="other")
     until(lambda: here.counts()["running"] == 10, "the rest to run")
     victims = {e["job"] for e in here.events("start") if e["pid"] == victim.pid}
     victim.kill()
@@ -76,7 +75,7 @@ def test_a_worker_that_was_stopped_too_long_cannot_settle(here: Place) -> None:
     (sleeper,) = here.start(concurrency=1)
     job = here.app.sync.add_job("nap", {"seconds": 0.4}, keep=60)
     until(lambda: here.events("start"), "the job to start")
-    sleeper.send_signal(signal.SIGSTOP)
+    freeze(sleeper.send_signal, here.file)
     here.start(concurrency=1)
     done = here.app.sync.wait_for(job.id, timeout=15)
     sleeper.send_signal(signal.SIGCONT)
