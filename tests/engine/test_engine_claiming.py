@@ -348,3 +348,17 @@ async def test_a_job_lost_while_it_lay_in_the_buffer_never_starts(bench: Bench) 
     assert 78 not in bench.seen
     verdicts = {lease.job_id: answer.verdict for lease, _, answer in bench.ledger.settled}
     assert verdicts[other.id] is Verdict.LOST
+
+
+@virtual
+async def test_what_was_claimed_runs_whatever_fails_after_the_claim(bench: Bench) -> None:
+    @bench.app.task
+    async def t() -> None:
+        bench.seen.append(bench.clock.elapsed)
+
+    await t.aenqueue()
+    bench.store.fail_next("promote", times=3)
+    runner = await bench.start(once=True)
+    await runner.wait()
+    assert len(bench.seen) == 1
+    assert bench.ledger.settled[0][0].deliveries == 1, "it was not lost and handed back"

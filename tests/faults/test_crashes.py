@@ -35,14 +35,16 @@ def _lost_in(log: str) -> bool:
 def test_jobs_of_a_killed_worker_start_again(here: Place) -> None:
     """P4, P7: running and prefetched jobs of a worker that got kill -9 run in another one."""
     (victim,) = here.start(concurrency=4)
-    here.app.sync.add_jobs(_naps(40, 0.005) + _naps(20, 30.0))
+    jobs = here.app.sync.add_jobs(_naps(40, 0.005) + _naps(20, 30.0))
+    long = {job.id for job in jobs[40:]}
     until(lambda: here.counts()["running"] >= 4 and len(here.events("end")) == 40, "full slots")
     held = here.counts()["running"]
     victim.kill()
     victim.wait()
     (survivor,) = here.start(concurrency=20)
     until(
-        lambda: len({e["job"] for e in here.events("start") if e["pid"] == survivor.pid}) == 20,
+        # A quick job whose settlement was not written yet may run again beside them.
+        lambda: long <= {e["job"] for e in here.events("start") if e["pid"] == survivor.pid},
         "the other worker to start them all",
         timeout=LEASE + SWEEP + 10,
     )

@@ -8,7 +8,8 @@ One worker is one set of loops around a dictionary of deliveries:
 * the **keeper** renews leases from a thread of its own, tells handlers to stop when a lease is
   lost or a cancel is asked for, and fences them before the lease can pass to another worker;
 * the **promoter** makes due jobs ready, the **reaper** takes jobs back from dead workers, the
-  **pruner** removes history, the **noter** writes progress and logs.
+  **pruner** removes history, the **noter** writes progress and logs, the **reporter** tells of
+  jobs that ended.
 
 A delivery is in `held` from its claim until its settlement is written, so the keeper sees it all
 that time. Nothing here knows SQL, and nothing but the clock and the event loop knows time.

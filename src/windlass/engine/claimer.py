@@ -8,7 +8,7 @@ one with quick jobs never runs dry. What still lies in the buffer after two seco
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from windlass.clock import Clock
@@ -127,17 +127,15 @@ class Claimer:
             self._bound = max(1, wanted // 2)  # it may have been too much for one answer
             raise
         self._bound = min(2 * self._bound, MOST_AT_ONCE)
+        # Leases begin later than `now`, so they end later than this too. They are in the slots'
+        # hands before anything else can fail.
+        self._slots.feed(leases, {task: now + longer for task, longer in self._longer.items()})
         if self._once and len(leases) < wanted and await self._store.promote(MOST_AHEAD):
             self._hinted = True  # what was due is ready only now
-        # Leases begin later than `now`, so they end later than this too.
-        owned_until = {task: now + seconds for task, seconds in self._longer.items()}
-        return self._took(leases, wanted, owned_until)
+        return self._took(leases, wanted)
 
-    def _took(
-        self, leases: Sequence[Lease], wanted: int, owned_until: Mapping[str, float]
-    ) -> float | None:
+    def _took(self, leases: Sequence[Lease], wanted: int) -> float | None:
         if leases:
-            self._slots.feed(leases, owned_until)
             self._weigh(leases)
             if self._left is not None:
                 self._left -= len(leases)
@@ -145,7 +143,7 @@ class Claimer:
             self._events.emit("worker:getJob:empty", worker=self._worker)
         if self._left is not None and self._left <= 0:
             self.is_closed = self.is_exhausted = True
-            return None
+            return self._until_old()
         if len(leases) >= wanted:
             return self._until_old() if self._wanted() <= 0 else 0.0
         if self._hinted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -33,28 +33,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handler(Protocol):
-    """Which tasks there are and how each runs. Any of the hooks below may be added to it."""
+    """Which tasks there are and how each runs.
+
+    Three hooks are found by presence; each may be a coroutine function or a plain one:
+
+    * `pre_dequeue() -> bool`: False vetoes the next claim. Jobs are then claimed one by one.
+    * `pre_handle(context, record)`: before the handler, as part of the job.
+    * `post_handle(context, record)`: after the outcome is stored, whatever it was.
+    """
 
     @property
     def tasks(self) -> Sequence[str]: ...
 
     def plan(self, task: str) -> Plan: ...
-
-
-class PreDequeue(Protocol):
-    """`pre_dequeue() → bool`: False vetoes the next claim. Jobs are then claimed one by one."""
-
-    def pre_dequeue(self) -> Awaitable[bool] | bool: ...
-
-
-class PreHandle(Protocol):
-    def pre_handle(self, context: Context, record: Any) -> Awaitable[None] | None: ...
-
-
-class PostHandle(Protocol):
-    """`post_handle(context, record)`: after the outcome is stored, whatever it was."""
-
-    def post_handle(self, context: Context, record: Any) -> Awaitable[None] | None: ...
 
 
 class ObjectHandler:
@@ -66,7 +57,6 @@ class ObjectHandler:
     def __init__(
         self, target: Any, tasks: Sequence[str], around: Surroundings, **plan: Any
     ) -> None:
-        self._target = target
         self._handle = getattr(target, "handle", target)
         self._around = around
         self.tasks = tuple(tasks)

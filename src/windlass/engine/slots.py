@@ -91,7 +91,7 @@ class Slots:
         return max(0, self.count - self.running - len(self._buffer))
 
     def feed(self, leases: Iterable[Lease], owned_until: Mapping[str, float]) -> None:
-        """Take claimed jobs; suspects go first, since each was claimed for a free slot.
+        """Take claimed jobs; suspects go first, so that the next free slot takes them.
 
         `owned_until` says when leases end of tasks that asked for longer ones than the worker's.
         """

@@ -132,7 +132,7 @@ class Store(Protocol):
         """Take back jobs of workers whose leases ran out.
 
         The first time makes a job *suspect*, since it may only have lain in a prefetch; a suspect
-        starts as soon as it is claimed, so each further time counts as a reset, and at
+        takes the next free slot, so each further time counts as a reset, and at
         `max_resets` the job fails. The attempt is given back.
         """
 

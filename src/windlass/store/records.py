@@ -99,7 +99,7 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     """What a worker may be given.
 
     At most `limit` jobs, of which at most `suspects` are suspects (jobs whose last worker died;
-    they must go straight into a free slot). `lease` is the worker's own lease in seconds,
+    the next free slots must take them). `lease` is the worker's own lease in seconds,
     `longer_leases` the tasks that asked for more. With `past_heads` the store also looks behind
     heads of serial queues that this worker may not run (unknown task, forbidden flag).
     """

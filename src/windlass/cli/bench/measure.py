@@ -9,14 +9,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from windlass import App
 from windlass.cli.bench.bare import Disk
-
-Tell = Callable[[str], None]
 
 
 def _app(url: str, synchronous: str) -> App:
