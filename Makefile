@@ -15,14 +15,14 @@ $(READY): pyproject.toml
 	  { echo "Windlass needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres]' --group dev
 	@touch $(READY)
 
 demo: $(READY) ## set everything up and watch jobs run, a quarter of a minute
 	@$(BIN)/windlass demo
 
 test: $(READY) lint cover ## set everything up and run all checks and tests
-	@$(BIN)/python -m pytest -n 2 --dist worksteal tests/sqlite tests/cli tests/faults tests/docs
+	@$(BIN)/python -m pytest -n 2 --dist worksteal tests/sqlite tests/cli tests/faults tests/docs tests/postgres
 
 check: $(READY) lint ## format, lint, types, imports, unit tests
 	@$(BIN)/python -m pytest tests/unit

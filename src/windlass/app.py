@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import logging
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -31,15 +32,16 @@ from windlass.engine.claimer import ForbiddenFlags
 from windlass.engine.signals import Signals
 from windlass.engine.task_handler import Defaults, Middleware, TaskHandler
 from windlass.engine.worker import Worker, WorkerOptions, make_worker_id
-from windlass.errors import ConfigError, StoreClosedError, TaskError
+from windlass.errors import ConfigError, MissingExtraError, TaskError
 from windlass.model.job import Job, JobSpec
 from windlass.model.retry import DEFAULT_RETRY, Retry
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
+from windlass.observe.urls import without_password
 from windlass.store.port import Store
 from windlass.stores.memory import MemoryStore
 from windlass.stores.sqlite import SqliteStore
-from windlass.stores.sqlite.schema import migrations
+from windlass.stores.sqlite.schema import script as sqlite_script
 from windlass.tasks.context import SyncContext
 from windlass.tasks.folder import load_folder
 from windlass.tasks.options import Executor, make_options
@@ -52,31 +54,67 @@ R = TypeVar("R")
 Lifespan = Callable[..., AbstractAsyncContextManager[Any]]
 
 
-def make_store(settings: config.Settings, clock: Clock = SYSTEM) -> Store:
-    """The store a URL names."""
+def make_store(settings: config.Settings, clock: Clock = SYSTEM, pool: Any = None) -> Store:
+    """The store a URL names, or the one a psycopg pool leads to."""
+    if pool is not None:
+        return _postgres(settings, clock, pool=pool)
     url = settings.url
     scheme, separator, rest = url.partition("://")
     if not separator:
-        raise ConfigError(f"{url!r} is not a URL; use sqlite:///jobs.db or memory://")
+        if not _DATABASE_NAME.fullmatch(url):
+            raise ConfigError(
+                f"{without_password(url)!r} is not a URL; use sqlite:///jobs.db, postgresql://… or memory://"
+            )
+        return _postgres(settings, clock, url=f"postgresql:///{url}")
     match scheme:
         case "memory":
             return MemoryStore(clock)
         case "sqlite":
             return SqliteStore(
-                _sqlite_path(url, rest), clock=clock, synchronous=settings.synchronous
+                _sqlite_path(url, rest),
+                clock=clock,
+                synchronous=settings.synchronous,
+                migrate=settings.migrate,
             )
+        case "postgresql" | "postgres":
+            return _postgres(settings, clock, url=url)
         case _:
             raise ConfigError(
-                f"this version has no store for {scheme}:// URLs; set WINDLASS_URL or -c to"
-                " sqlite:///jobs.db"
+                f"there is no store for {scheme}:// URLs; use sqlite:///jobs.db, postgresql://…"
+                " or memory://"
             )
+
+
+_DATABASE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+def _postgres(settings: config.Settings, clock: Clock, url: str = "", pool: Any = None) -> Store:
+    try:
+        from windlass.stores.postgres import PostgresStore
+    except ImportError as error:
+        raise MissingExtraError("PostgreSQL", "postgres") from error
+    return PostgresStore(
+        url,
+        pool=pool,
+        schema_name=settings.schema,
+        clock=clock,
+        migrate=settings.migrate,
+        max_pool_size=settings.max_pool_size,
+        listen=settings.listen,
+        prepared_statements=settings.prepared_statements,
+    )
 
 
 def schema_sql(settings: config.Settings) -> str:
     """The statements that make the schema of the database a URL names, without connecting."""
-    if not isinstance(make_store(settings), SqliteStore):
+    store = make_store(settings)
+    if isinstance(store, MemoryStore):
         raise ConfigError(f"{settings.url} has no schema to print")
-    return "\n\n".join(text for step in migrations() for text in step.statements)
+    if isinstance(store, SqliteStore):
+        return sqlite_script()
+    from windlass.stores.postgres.schema import script
+
+    return script(settings.schema)
 
 
 def _sqlite_path(url: str, rest: str) -> Path:
@@ -120,6 +158,7 @@ class App:
         self,
         url: str | None = None,
         *,
+        pool: Any = None,
         tasks: Mapping[str, Callable[..., Any]] | None = None,
         task_directory: str | os.PathLike[str] | None = None,
         middleware: Sequence[Middleware] = (),
@@ -132,6 +171,8 @@ class App:
     ) -> None:
         if tasks is not None and task_directory is not None:
             raise ConfigError("give tasks or task_directory, not both")
+        if url is not None and pool is not None:
+            raise ConfigError("give url or pool, not both: a pool knows its database")
         self.settings = config.load({"url": url, **settings})
         self.registry = Registry()
         self.middleware = list(middleware)
@@ -140,7 +181,8 @@ class App:
         self._retry = retry or DEFAULT_RETRY
         self._lifespan = lifespan
         self._clock = clock
-        self.store: Store = make_store(self.settings, clock)
+        self._pool = pool
+        self.store: Store = make_store(self.settings, clock, pool)
         self._portal = Portal()
         self._is_open = False
         self._pid = os.getpid()
@@ -161,7 +203,7 @@ class App:
                 self.registry.add(task)
 
     def __repr__(self) -> str:
-        return f"<windlass.App {self.settings.url} with {len(self.registry)} tasks>"
+        return f"<windlass.App {without_password(self.settings.url)} with {len(self.registry)} tasks>"
 
     # ── tasks ──
 
@@ -262,7 +304,9 @@ class App:
         merged = {name: getattr(self.settings, name) for name in config.NAMES}
         given = {name: value for name, value in settings.items() if value is not None}
         self.settings = config.load({**merged, **given}, environ={}, folder=Path(os.devnull))
-        self.store = make_store(self.settings, self._clock)
+        if "url" in given:
+            self._pool = None
+        self.store = make_store(self.settings, self._clock, self._pool)
 
     async def _opened(self) -> Store:
         if not self._is_open:
@@ -285,7 +329,7 @@ class App:
         was_open, self._is_open = self._is_open, False
         if self._pid != os.getpid():
             # A forked child: the threads are the parent's, and so is the file's connection.
-            self.store = make_store(self.settings, self._clock)
+            self.store = make_store(self.settings, self._clock, self._pool)
             return
         if was_open:
             await self.store.close()
@@ -486,7 +530,7 @@ class Runner:
         self._logger.info(
             "worker %s is looking for jobs in %s (tasks: %s)",
             self._worker_id,
-            self.settings.url,
+            without_password(self.settings.url),
             ", ".join(self.worker.tasks),
         )
 
@@ -508,8 +552,8 @@ class Runner:
             await self.worker.stop()
             self.threads_left = not self._handler.close()
             await self._stack.aclose()
-            if self.worker.why == "closed":
-                raise StoreClosedError("the store was closed while its worker ran")
+            if self.worker.error is not None:
+                raise self.worker.error
         except BaseException as error:
             self.events.emit("pool:gracefulShutdown:error", pool=self, error=error)
             raise

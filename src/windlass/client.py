@@ -187,7 +187,7 @@ class Client:
             return []
         connection = connection_inside(store) if self._connection is None else self._connection
         if connection is not None:
-            return store.joined(connection).enqueue(new)
+            return await store.joined(connection).aenqueue(new)
         return await store.enqueue(new)
 
     # ── looking ──

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 import msgspec
 
@@ -50,7 +51,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     concurrency: int = 10
     """Jobs one worker runs at a time (slots)."""
     max_pool_size: int = 10
-    """The largest number of PostgreSQL connections."""
+    """PostgreSQL: the most connections handlers share; a worker has up to six more of its own."""
+    migrate: Literal["auto", "check", "never"] = "auto"
+    """What to do about the schema at start: install or update it, refuse to start unless it is up
+    to date, or nothing."""
+    listen: bool = True
+    """PostgreSQL: hear of new jobs by LISTEN; without it workers only poll."""
+    prepared_statements: bool = True
+    """PostgreSQL: use sessions to the full. Turn it off behind a transaction pooler."""
     prefetch: int | None = None
     """The most jobs to take ahead of need; chosen by itself by default, 0 takes none."""
     synchronous: Literal["full", "normal"] = "full"
@@ -112,7 +120,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
             found["url"] = url
         elif database := environ.get("PGDATABASE"):
             # libpq reads the other PG* variables itself.
-            found["url"] = f"postgresql:///{database}"
+            found["url"] = f"postgresql:///{quote(database, safe='')}"
     return found
 
 

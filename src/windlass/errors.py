@@ -22,6 +22,7 @@ WindlassError
 ├── StoreError                        the database said no
 │   ├── StoreBusyError                another writer holds it: nobody can write
 │   ├── StoreUnavailableError         cannot be opened, read or written
+│   │   └── OutcomeUnknownError       the answer was lost; it may have happened
 │   ├── StoreClosedError
 │   └── SchemaTooNewError             made by a newer Windlass (exit code 57)
 ├── JobNotFoundError (LookupError)
@@ -150,7 +151,7 @@ class TaskLoadError(TaskError):
 
 
 class StoreError(WindlassError):
-    """Raised when the database refuses or fails a call; the call had no effect."""
+    """Raised when the database refuses or fails a call; the call had no effect, or it says so."""
 
 
 class StoreBusyError(StoreError):
@@ -162,6 +163,13 @@ class StoreBusyError(StoreError):
 
 class StoreUnavailableError(StoreError):
     """Raised when the database cannot be opened, read or written."""
+
+
+class OutcomeUnknownError(StoreUnavailableError):
+    """Raised when the connection was lost in the middle of a call.
+
+    The call may or may not have happened. Adding a job again is safe under the same key.
+    """
 
 
 class StoreClosedError(StoreError):

@@ -13,7 +13,7 @@ from windlass import App, Events, Job, Runner
 from windlass.engine.handler import ObjectHandler
 from windlass.engine.worker import Worker, WorkerOptions
 from windlass.store.port import Store
-from windlass.store.records import ClaimRequest, Lease, Outcome, Settled
+from windlass.store.records import ClaimRequest, Lease, Outcome, Settled, Verdict
 from windlass.stores.memory import MemoryStore
 from windlass.testing import FaultyStore, VirtualClock, run_virtual
 
@@ -27,6 +27,8 @@ class Ledger(MemoryStore):
         self.settled: list[tuple[Lease, Outcome, Settled]] = []
         self.batches: list[int] = []
         self.claims: list[tuple[float, ClaimRequest, int]] = []
+        self.held: set[int] = set()
+        """Jobs that somebody's open transaction holds."""
 
     async def claim(self, request: ClaimRequest) -> list[Lease]:
         leases = await super().claim(request)
@@ -34,7 +36,12 @@ class Ledger(MemoryStore):
         return leases
 
     async def settle(self, settlements: Any) -> list[Settled]:
-        answers = await super().settle(settlements)
+        answers = [
+            Settled(Verdict.BUSY)
+            if lease.job_id in self.held
+            else (await super(Ledger, self).settle([(lease, outcome)]))[0]
+            for lease, outcome in settlements
+        ]
         self.batches.append(len(answers))
         for (lease, outcome), answer in zip(settlements, answers, strict=True):
             self.settled.append((lease, outcome, answer))

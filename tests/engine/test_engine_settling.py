@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.engine_kit import Bench, virtual, wait_until
-from windlass import Events, JobState
+from windlass import Events, JobState, Retry
 from windlass.engine import settler
 from windlass.engine.delivery import Delivery
 from windlass.engine.outage import Outage
@@ -79,6 +79,54 @@ async def test_a_settle_whose_answer_was_lost_ends_the_job_once(bench: Bench) ->
     verdicts = [answer.verdict for _, _, answer in bench.ledger.settled]
     assert verdicts == [Verdict.APPLIED, Verdict.LOST]
     assert not runner.worker._held
+
+
+@virtual
+async def test_a_lost_answer_is_reported_as_what_it_was(bench: Bench) -> None:
+    """While the lease holds a used token can only mean that our own write went through."""
+
+    @bench.app.task
+    async def good() -> None: ...
+
+    @bench.app.task(retry=Retry.fixed(60))
+    async def bad() -> None:
+        raise ValueError("no")
+
+    events = bench.app.events
+    events.on("job:success", lambda job, **_: bench.seen.append(("success", job.task)))
+    events.on("job:error", lambda job, **_: bench.seen.append(("error", job.task)))
+    bench.store.fail_next("settle", "after", times=2)
+    await good.aenqueue()
+    runner = await bench.start()
+    await asyncio.sleep(1)
+    bench.store.fail_next("settle", "after", times=2)
+    await bad.aenqueue()
+    await asyncio.sleep(5)
+    assert bench.seen == [("success", "good"), ("error", "bad")]
+    assert not runner.worker._held
+
+
+@virtual
+async def test_what_an_open_transaction_holds_is_settled_later(bench: Bench) -> None:
+    """Nobody else waits for it; a drain does, for up to a lease."""
+
+    @bench.app.task
+    async def t(n: int) -> None:
+        bench.seen.append(n)
+
+    jobs = await t.aenqueue_many([{"n": n} for n in range(3)])
+    bench.ledger.held.add(jobs[1].id)
+    runner = await bench.start()
+    await asyncio.sleep(0.5)
+    assert bench.seen == [0, 1, 2]
+    assert [job.id for job in await bench.app.client.list_jobs()] == [jobs[1].id]
+    assert list(runner.worker._held) == [jobs[1].id]
+    stopping = asyncio.ensure_future(runner.stop())
+    await asyncio.sleep(5)
+    assert not stopping.done()
+    bench.ledger.held.clear()
+    await stopping
+    assert await bench.app.client.list_jobs() == []
 
 
 @virtual

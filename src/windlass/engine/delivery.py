@@ -18,6 +18,9 @@ class Delivery:
     `owned_until` is the end of a lease of its own, where a longer one than the worker's was asked
     for, on the machine's monotonic clock.
 
+    `is_fenced` is set when its lease could not be renewed in time, so that another worker may have
+    the job, or have had it.
+
     `remains` is a thread that could not be stopped: the job is settled, but its slot stays taken
     until the thread ends.
     """
@@ -26,6 +29,7 @@ class Delivery:
     started_at = 0.0
     is_over = False
     settled_inside = False
+    is_fenced = False
     keep: float | None = None
     error: BaseException | None = None
     notes: list[Note] | None = None

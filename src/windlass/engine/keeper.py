@@ -88,6 +88,8 @@ class Keeper:
         extend = [(delivery.lease, seconds) for delivery, seconds in asked]
         renewal = self._lifeline.renew(self._worker, self._lease, leases, extend)
         for delivery, seconds in asked:
+            if delivery.lease.job_id in renewal.locked:
+                continue
             delivery.owned_until = max(delivery.owned_until, now + seconds)
             if delivery.extension == seconds:  # not asked for more in the meantime
                 delivery.extension = None
@@ -108,7 +110,10 @@ class Keeper:
         if now < self._fence_at:
             return
         for delivery in list(self._held.values()):
-            if now >= delivery.owned_until - self._margin and not delivery.abort.is_set():
+            if now < delivery.owned_until - self._margin:
+                continue
+            delivery.is_fenced = True
+            if not delivery.abort.is_set():
                 self._logger.error(
                     "stopping job %d: its lease could not be renewed", delivery.lease.job_id
                 )

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from windlass.engine.outage import Outage
-from windlass.errors import StoreClosedError, StoreError
+from windlass.errors import SchemaTooNewError, StoreClosedError, StoreError
 from windlass.observe.logs import Scoped
 
 Step = Callable[[], Awaitable[float | None]]
@@ -16,7 +16,8 @@ class Loop:
     """Runs `step` on the event loop. It returns the seconds to wait, or None for "until woken".
 
     A step that fails is logged and tried again after a growing pause: a loop never dies of it.
-    Only when the store was closed there is nothing left to try, and `on_closed` hears of it.
+    Only when the store was closed, or a newer program has taken it over, there is nothing left to
+    try, and `on_ended` hears of it.
     """
 
     def __init__(
@@ -26,14 +27,14 @@ class Loop:
         *,
         outage: Outage,
         logger: Scoped,
-        on_closed: Callable[[], None] = lambda: None,
+        on_ended: Callable[[StoreError], None] = lambda error: None,
         first_delay: float | None = 0.0,
     ) -> None:
         self.name = name
         self._step = step
         self._outage = outage
         self._logger = logger
-        self._on_closed = on_closed
+        self._on_ended = on_ended
         self._first_delay = first_delay
         self._woken = False
         self._is_failing = False
@@ -74,8 +75,8 @@ class Loop:
             self._woken = False
             try:
                 delay = await self._step()
-            except StoreClosedError:
-                self._on_closed()
+            except (StoreClosedError, SchemaTooNewError) as error:
+                self._on_ended(error)
                 return
             except StoreError as error:
                 delay = self._failed(error)

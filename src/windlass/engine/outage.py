@@ -7,7 +7,7 @@ import random
 from windlass.observe.logs import Scoped
 
 _FIRST = 0.1
-_LONGEST = 5.0
+_LONGEST = 2.0
 
 
 class Outage:

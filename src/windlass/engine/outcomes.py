@@ -78,8 +78,8 @@ def _from_error(
             delay = _bounded(error.seconds)
             return Fail(describe(error), delay=delay, max_attempts=plan.max_attempts)
         case RetryAt():
-            delay = _bounded((to_micros(error.instant) - clock.now()) / 1e6)
-            return Fail(describe(error), delay=delay, max_attempts=plan.max_attempts)
+            run_at = min(to_micros(error.instant), clock.now() + round(LONGEST * 1e6))
+            return Fail(describe(error), run_at=run_at, max_attempts=plan.max_attempts)
         case _:
             return _failed(error, delivery, plan, complain)
 

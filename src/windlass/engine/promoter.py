@@ -5,6 +5,7 @@ from __future__ import annotations
 from windlass.store.port import Store
 
 MOST_AT_ONCE = 1_000
+HELD_PAUSE = 0.25
 
 
 class Promoter:
@@ -20,5 +21,7 @@ class Promoter:
             return self._poll_interval
         if due > 0:
             return min(due, self._poll_interval)
-        await self._store.promote(MOST_AT_ONCE)
-        return 0.0
+        if await self._store.promote(MOST_AT_ONCE):
+            return 0.0
+        # Somebody else is promoting it, or holds it in an open transaction.
+        return min(HELD_PAUSE, self._poll_interval)

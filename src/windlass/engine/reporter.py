@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
+from windlass.clock import to_datetime
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Handler, maybe_await
 from windlass.model.job import Job, JobState
@@ -65,10 +66,10 @@ class Reporter:
                 self._logger.error("failed for good: %s", _first_line(outcome), extra=fields)
             case ((JobState.SCHEDULED | JobState.READY), Fail()):
                 self._logger.warning(
-                    "attempt %d of %d failed, again in %.1f s: %s",
+                    "attempt %d of %d failed, again %s: %s",
                     job.attempts,
                     job.max_attempts,
-                    outcome.delay,
+                    _when(outcome),
                     _first_line(outcome),
                     extra=fields,
                 )
@@ -79,6 +80,12 @@ class Reporter:
             case _:
                 took = (asyncio.get_running_loop().time() - delivery.started_at) * 1000
                 self._logger.info("completed in %.1f ms", took, extra=fields)
+
+
+def _when(outcome: Fail) -> str:
+    if outcome.run_at is None:
+        return f"in {outcome.delay:.1f} s"
+    return f"at {to_datetime(outcome.run_at).isoformat()}"
 
 
 def _first_line(outcome: Outcome) -> str:

@@ -1,4 +1,8 @@
-"""Writes outcomes. While one write is in flight the next gathers: no timer, no delay when idle."""
+"""Writes outcomes. While one write is in flight the next gathers: no timer, no delay when idle.
+
+Outcomes of jobs that somebody's open transaction holds are set aside and tried again beside the
+others, which do not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,18 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.engine.delivery import Delivery
 from windlass.engine.outage import Outage
-from windlass.errors import StoreClosedError
+from windlass.errors import OutcomeUnknownError, StoreClosedError
+from windlass.model.job import JobState
 from windlass.store.port import Store
-from windlass.store.records import Outcome, Settled
+from windlass.store.records import Outcome, Settled, Verdict
 
 Settlement = tuple[Delivery, Outcome]
 After = Callable[[Sequence[Settlement], Sequence[Settled]], Awaitable[None]]
 
 MOST_AT_ONCE = 1_000
 MOST_WAITING = 5_000
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 1.0
 
 
 class Settler:
@@ -34,6 +41,8 @@ class Settler:
         self._after = after
         self._waiting: list[Settlement] = []
         self._task: asyncio.Task[None] | None = None
+        self._held: list[Settlement] = []
+        self._held_task: asyncio.Task[None] | None = None
         self._room: asyncio.Event | None = None
 
     def add(self, delivery: Delivery, outcome: Outcome) -> None:
@@ -55,15 +64,16 @@ class Settler:
 
     async def flush(self) -> None:
         """Wait until everything added so far is written."""
-        while self._task is not None:
-            await asyncio.shield(self._task)
+        while (task := self._task or self._held_task) is not None:
+            await asyncio.shield(task)
 
     async def stop(self) -> None:
         """Give up on what is not written: the leases run out and others take the jobs."""
-        task, self._task = self._task, None
-        if task is not None:
+        tasks = [task for task in (self._task, self._held_task) if task is not None]
+        self._task = self._held_task = None
+        for task in tasks:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _write(self) -> None:
         try:
@@ -71,32 +81,82 @@ class Settler:
                 batch = self._waiting[:MOST_AT_ONCE]
                 del self._waiting[:MOST_AT_ONCE]
                 await self._before(batch)
-                settled = await self._settle(batch)
-                if settled is not None:
-                    await self._after(batch, settled)
+                await self._settle_all(batch)
                 if self._room is not None and not self.is_full:
                     self._room.set()
                     self._room = None
         finally:
             self._task = None
 
+    async def _settle_all(self, batch: Sequence[Settlement]) -> None:
+        """Write, tell what became of each, and set aside what somebody else holds."""
+        settled = await self._settle(batch)
+        if settled is None:
+            return
+        told = [
+            (settlement, answer)
+            for settlement, answer in zip(batch, settled, strict=True)
+            if answer.verdict is not Verdict.BUSY
+        ]
+        if len(told) < len(batch):
+            self._held += [
+                settlement
+                for settlement, answer in zip(batch, settled, strict=True)
+                if answer.verdict is Verdict.BUSY
+            ]
+            if self._held_task is None:
+                self._held_task = asyncio.get_running_loop().create_task(
+                    self._write_held(), name="windlass-settler-held"
+                )
+        await self._after([settlement for settlement, _ in told], [answer for _, answer in told])
+
+    async def _write_held(self) -> None:
+        pause = FIRST_PAUSE
+        try:
+            while self._held:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+                batch, self._held = self._held, []
+                await self._settle_all(batch)
+        finally:
+            self._held_task = None
+
     async def _settle(self, batch: Sequence[Settlement]) -> list[Settled] | None:
         """Write until an answer comes. Asking again is safe: a token settles at most once.
 
         After a failure the rest goes in halves, in case it was too much for one call.
         """
-        left = [(delivery.lease, outcome) for delivery, outcome in batch]
+        left = list(batch)
         settled: list[Settled] = []
         size = len(left)
+        is_unsure = False
         while left:
             try:
-                settled += await self._store.settle(left[:size])
+                answers = await self._store.settle([(d.lease, o) for d, o in left[:size]])
+                if is_unsure:
+                    answers = [
+                        await self._sure(delivery, answer)
+                        for (delivery, _), answer in zip(left, answers, strict=False)
+                    ]
+                settled += answers
             except StoreClosedError:
                 return None
             except Exception as error:  # whatever it is: giving up would leave the jobs running
+                is_unsure = is_unsure or isinstance(error, OutcomeUnknownError)
                 size = max(1, size // 2)
                 await asyncio.sleep(self._outage.failed(error))
             else:
                 del left[:size]
                 self._outage.worked()
         return settled
+
+    async def _sure(self, delivery: Delivery, answer: Settled) -> Settled:
+        """The answer after an earlier one was lost.
+
+        While this worker's lease holds nobody else can end its job. So if the token is used up, it
+        was the write whose answer never came.
+        """
+        if delivery.is_fenced or answer.verdict not in (Verdict.LOST, Verdict.MISSING):
+            return answer
+        job = await self._store.get(delivery.lease.job_id)
+        return Settled(Verdict.APPLIED, JobState.COMPLETED if job is None else job.state)

@@ -27,7 +27,7 @@ from windlass.engine.reaper import Reaper
 from windlass.engine.reporter import Reporter
 from windlass.engine.settler import Settlement, Settler
 from windlass.engine.slots import Slots
-from windlass.errors import StoreClosedError, StoreError
+from windlass.errors import StoreError
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
 from windlass.store.port import Lifeline
@@ -82,6 +82,8 @@ class Worker:
         self.id = around.worker_id
         self.tasks: Sequence[str] = tuple(handler.tasks)
         self.why = ""
+        self.error: StoreError | None = None
+        """What ended it, if it could not go on."""
         self.done = asyncio.Event()
         self.completed = 0
         """Deliveries whose settlement was written."""
@@ -156,7 +158,7 @@ class Worker:
             step,
             outage=self._outage,
             logger=self._logger,
-            on_closed=self._on_closed,
+            on_ended=self._on_ended,
             first_delay=first_delay,
         )
 
@@ -249,12 +251,12 @@ class Worker:
         self._noter.add(delivery)
         self._noting.wake()
 
-    def _on_closed(self) -> None:
+    def _on_ended(self, error: StoreError) -> None:
         if self._drain is None and not self.done.is_set():
-            self._logger.error("the store was closed while this worker ran; stopping")
-            error = StoreClosedError("the store was closed while its worker ran")
+            self._logger.error("this worker cannot go on: %s", error)
             self._events.emit("worker:fatalError", worker=self, error=error, job_error=None)
-            self._on_finished("closed")
+            self.error = error
+            self._on_finished("ended")
 
     def _on_finished(self, why: str) -> None:
         self.why = why

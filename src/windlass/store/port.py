@@ -60,7 +60,11 @@ class Lifeline(Protocol):
 class Joined(Protocol):
     """Enqueue inside a transaction the caller owns; it exists if and only if that commits."""
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]: ...
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        """For callers without an event loop; ConfigError if the connection is an async one."""
+
+    async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        """For callers with one, whatever the connection."""
 
 
 class Transaction(Protocol):

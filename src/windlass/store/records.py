@@ -125,7 +125,7 @@ class Complete(msgspec.Struct, frozen=True):
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """The attempt is used: again after `delay` seconds, or failed for good.
+    """The attempt is used: again at `run_at`, or else after `delay` seconds, or failed for good.
 
     The store decides from the row as it is now. `max_attempts` counts where the job has none of
     its own; `final` fails whatever is left; `payload` replaces the job's (partial success).
@@ -136,6 +136,7 @@ class Fail(msgspec.Struct, frozen=True):
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     final: bool = False
     payload: str | None = None
+    run_at: int | None = None
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -161,6 +162,8 @@ class Verdict(StrEnum):
     """The job is there, but this delivery no longer owns it."""
     MISSING = "missing"
     """There is no such job any more."""
+    BUSY = "busy"
+    """Nothing was written: somebody's open transaction holds the job. Ask again."""
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -179,10 +182,14 @@ class LostReason(StrEnum):
 
 
 class Renewal(msgspec.Struct, frozen=True):
-    """The leases among those asked about that are lost, and those whose jobs should stop."""
+    """The leases among those asked about that are lost, and those whose jobs should stop.
+
+    `locked` are those that could not be extended now: somebody's open transaction holds the job.
+    """
 
     lost: dict[int, LostReason] = {}
     cancel: frozenset[int] = frozenset()
+    locked: frozenset[int] = frozenset()
 
 
 class Reaped(msgspec.Struct, frozen=True):

@@ -214,7 +214,7 @@ def _fail(row: Row, outcome: Fail, now: int) -> None:
     elif row.cancel_requested:
         _close(row, JobState.CANCELLED, now)
     else:
-        row.run_at = now + micros(outcome.delay)
+        row.run_at = now + micros(outcome.delay) if outcome.run_at is None else outcome.run_at
         row.state = waiting_state(row.run_at, now)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, get_args
 
-from windlass.errors import StoreBusyError, StoreError, StoreUnavailableError
+from windlass.errors import OutcomeUnknownError, StoreBusyError, StoreError, StoreUnavailableError
 from windlass.model.job import Job, JobState
 from windlass.store.port import Joined, Lifeline, Store, Transaction
 from windlass.store.records import (
@@ -272,4 +272,6 @@ class _FaultyLifeline:
 def _error(verb: str, kind: FaultKind | None) -> StoreError:
     if kind == "busy":
         return StoreBusyError(f"{verb}: the database is held by somebody else (a planned fault)")
+    if kind == "after":
+        return OutcomeUnknownError(f"{verb}: its answer was lost (a planned fault)")
     return StoreUnavailableError(f"{verb}: the database does not answer (a planned fault, {kind})")

@@ -77,6 +77,9 @@ class SqliteJoined:
             raise
         return added.jobs()
 
+    async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        return self.enqueue(jobs)
+
     def _undo(self, db: Session, began: bool) -> None:
         """Leave the transaction as the caller had it; SQLite may have ended it already."""
         if not self._connection.in_transaction:

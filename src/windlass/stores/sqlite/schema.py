@@ -1,46 +1,28 @@
-"""Migrations: numbered files, applied once each under the write lock, never taken back.
-
-The first line of each file says whether an older program may go on using the file after it.
-"""
+"""Bringing a file's schema up to date, under the write lock."""
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
-from windlass.errors import SchemaTooNewError
+from windlass.errors import SchemaTooNewError, StoreUnavailableError
+from windlass.stores.migrations import Migration, load
 from windlass.stores.sqlite.connection import patiently, translate
 
 _VERSION = "schema_version"
 _BREAKING = "breaking_version"
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    version: int
-    breaking: bool
-    statements: tuple[str, ...]
-
-
-@cache
 def migrations() -> tuple[Migration, ...]:
-    folder = files(__package__) / "migrations"
-    entries = sorted(
-        (entry for entry in folder.iterdir() if entry.name.endswith(".sql")),
-        key=lambda entry: entry.name,
-    )
-    return tuple(_parse(entry.name, entry.read_text("utf-8")) for entry in entries)
+    return load(__package__)
 
 
-def _parse(name: str, text: str) -> Migration:
-    first, _, body = text.partition("\n")
-    return Migration(
-        version=int(name.split("_")[0]),
-        breaking=first.strip() == "-- breaking: yes",
-        statements=tuple(_split(body)),
-    )
+def script() -> str:
+    """Everything that makes the schema, as one script; nothing is opened."""
+    return "\n\n".join(text for step in migrations() for text in statements(step))
+
+
+def statements(step: Migration) -> list[str]:
+    return _split(step.text)
 
 
 def _split(body: str) -> list[str]:
@@ -73,6 +55,20 @@ def migrate(connection: sqlite3.Connection, path: str, limit: float) -> None:
         raise translate(error, path) from error
 
 
+def require(connection: sqlite3.Connection, path: str) -> None:
+    """Raise unless the schema is up to date."""
+    newest = migrations()[-1].version
+    try:
+        current = _current(connection, path)
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    if current < newest:
+        raise StoreUnavailableError(
+            f"{path} has schema version {current}, this program needs {newest}: run"
+            " `windlass migrate`, or set migrate=auto"
+        )
+
+
 def is_migrated(connection: sqlite3.Connection) -> bool:
     """Whether the file has our tables at all."""
     return _has_meta(connection)
@@ -83,7 +79,7 @@ def _apply(connection: sqlite3.Connection, path: str) -> None:
     for migration in migrations():
         if migration.version <= current:
             continue
-        for statement in migration.statements:
+        for statement in statements(migration):
             connection.execute(statement)
         _remember(connection, _VERSION, migration.version)
         if migration.breaking:

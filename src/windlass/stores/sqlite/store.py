@@ -31,7 +31,8 @@ from windlass.store.records import (
     WorkerInfo,
 )
 from windlass.store.rules import Row
-from windlass.stores.sqlite import admin, upkeep
+from windlass.stores.migrations import Migrate
+from windlass.stores.sqlite import admin, schema, upkeep
 from windlass.stores.sqlite.claim import Claimed, PastHeads, claim, leases_of, must_write
 from windlass.stores.sqlite.connection import Session, Synchronous
 from windlass.stores.sqlite.enqueue import Added, Enqueue
@@ -63,6 +64,7 @@ class SqliteStore:
         clock: Clock = SYSTEM,
         synchronous: Literal["full", "normal"] = "full",
         busy_timeout: float = 30.0,
+        migrate: Migrate = "auto",
     ) -> None:
         if os.fspath(path) in ("", ":memory:"):
             raise ConfigError("sqlite:// needs a file; for jobs in memory use memory://")
@@ -73,6 +75,7 @@ class SqliteStore:
         self._clock = clock
         self._synchronous: Synchronous = synchronous
         self._busy_timeout = busy_timeout
+        self._migrate = migrate
         self._watch = LockWatch()
         self._writer: Writer | None = None
         self._hints: list[Callable[[], None]] = []
@@ -92,12 +95,19 @@ class SqliteStore:
             self._busy_timeout,
             self._watch,
             self._hints,
+            self._prepare_schema,
         )
         await writer.start()
         if self._writer is not None:
             await writer.close()
             return
         self._writer = writer
+
+    def _prepare_schema(self, connection: sqlite3.Connection) -> None:
+        if self._migrate == "auto":
+            schema.migrate(connection, self._path, self._busy_timeout)
+        elif self._migrate == "check":
+            schema.require(connection, self._path)
 
     async def close(self) -> None:
         writer, self._writer = self._writer, None

@@ -36,7 +36,6 @@ from windlass.stores.sqlite.connection import (
 )
 from windlass.stores.sqlite.locking import LockWatch, begin
 from windlass.stores.sqlite.pace import Pace
-from windlass.stores.sqlite.schema import migrate
 from windlass.stores.sqlite.settle import NotAllHeld
 
 Write = Callable[[Session, int], Any]
@@ -113,8 +112,10 @@ class Writer:
         busy_timeout: float,
         watch: LockWatch,
         hints: list[Callable[[], None]],
+        prepare: Callable[[sqlite3.Connection], None],
     ) -> None:
         self._path = path
+        self._prepare = prepare
         self._clock = clock
         self._synchronous: Synchronous = synchronous
         self._busy_timeout = busy_timeout
@@ -189,7 +190,7 @@ class Writer:
             check_version()
             connection = connect(self._path, self._synchronous)
             try:
-                migrate(connection, self._path, self._busy_timeout)
+                self._prepare(connection)
             except BaseException:
                 connection.close()
                 raise

@@ -1,0 +1,10 @@
+"""Jobs in PostgreSQL, shared by everybody who can reach the server.
+
+Every verb of the port is one call of one SQL function (see `migrations/`), so that it is one
+round trip, one atomic step, and the same for Python, triggers and any other program. Python keeps
+the connections, decodes answers and decides when to ask again.
+"""
+
+from windlass.stores.postgres.store import PostgresStore
+
+__all__ = ["PostgresStore"]

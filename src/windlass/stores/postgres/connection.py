@@ -1,0 +1,178 @@
+"""Connections whose every call ends in time, and what went wrong in plain words.
+
+A server that accepts a statement and then falls silent (a black-holed network, a frozen host)
+would block a thread for ever: no setting of the server can help there. So our own connections
+count the time while they wait, and give up by closing themselves.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import conninfo, errors, pq
+
+from windlass.errors import (
+    ConfigError,
+    OutcomeUnknownError,
+    StoreBusyError,
+    StoreError,
+    StoreUnavailableError,
+)
+from windlass.observe.urls import without_password, without_secrets
+
+T = TypeVar("T")
+
+CONNECT_LIMIT = 5
+"""Seconds to reach a server, where the URL says nothing."""
+
+CALL_LIMIT = 30.0
+"""Seconds a call of ours may take."""
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A psycopg connection that closes itself when an answer takes longer than `limit` seconds."""
+
+    limit: float | None = CALL_LIMIT
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        if self.limit is not None:
+            gen = self._bounded(gen, time.monotonic() + self.limit)
+        return super().wait(gen, *args, **options)
+
+    def _bounded(self, gen: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > deadline:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(
+                        f"the server did not answer within {self.limit:g} s"
+                    )
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def is_stale(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server has hung up on this idle connection, as far as one can see."""
+    if connection.closed or connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+        return True
+    return bool(select.select([connection.fileno()], [], [], 0)[0])
+
+
+class Address:
+    """How to connect: what the user's URL says, and time limits where it says nothing.
+
+    With `session=False` nothing is sent that a transaction pooler refuses or forgets.
+    """
+
+    def __init__(self, url: str, *, session: bool = True, **overrides: Any) -> None:
+        try:
+            given = conninfo.conninfo_to_dict(url, **overrides)
+        except psycopg.ProgrammingError as error:
+            raise ConfigError(
+                f"{without_password(url)!r} is not a PostgreSQL address:"
+                f" {without_secrets(one_line(error), url)}"
+            ) from None
+        if "@" in url.partition("://")[2].partition("?")[0].partition("/")[2]:
+            # libpq would take the rest of the password for the database, and tell everybody.
+            raise ConfigError(
+                f"{without_password(url)!r} has an @ behind its host; write %2F, %3F and %23 for"
+                " /, ? and # in a password"
+            )
+        self._session = session
+        self._parameters: dict[str, Any] = {
+            "connect_timeout": CONNECT_LIMIT,
+            "tcp_user_timeout": int(CALL_LIMIT * 1000),
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "application_name": "windlass",
+            "target_session_attrs": "read-write",
+            **given,
+        }
+
+    @property
+    def name(self) -> str:
+        """Host and database, for messages; never the password."""
+        host = self._parameters.get("host") or self._parameters.get("hostaddr") or "local"
+        return f"{self._parameters.get('dbname') or 'the default database'} on {host}"
+
+    @property
+    def conninfo(self) -> str:
+        return conninfo.make_conninfo(**self._parameters)
+
+    @property
+    def prepare_threshold(self) -> int | None:
+        """After how many uses a statement is prepared; never, where sessions are not ours."""
+        return 5 if self._session else None
+
+    def connect(
+        self, *, limit: float | None = CALL_LIMIT, connect_limit: int | None = None
+    ) -> BoundedConnection:
+        """An autocommit connection of ours; no call on it takes longer than `limit` seconds."""
+        parameters = dict(self._parameters)
+        if connect_limit is not None:
+            parameters["connect_timeout"] = connect_limit
+        if self._session and limit is not None:
+            own = (
+                f"-c statement_timeout={int(limit * 1000)}"
+                " -c default_transaction_isolation=read\\ committed"
+            )
+            parameters["options"] = f"{own} {parameters.get('options', '')}".strip()
+        try:
+            connection: BoundedConnection = BoundedConnection.connect(
+                **parameters, autocommit=True, prepare_threshold=self.prepare_threshold
+            )
+        except psycopg.Error as error:
+            text = one_line(error)
+            if "startup parameter" in text:
+                text += " (behind a pooler set prepared_statements=false)"
+            raise StoreUnavailableError(f"cannot connect to {self.name}: {text}") from error
+        connection.limit = limit
+        return connection
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection went away under a call, so that nobody knows what became of it."""
+    if isinstance(error, errors.ConnectionException | errors.OperatorIntervention):
+        return not isinstance(error, errors.QueryCanceled)
+    return (
+        isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not error.sqlstate
+    )
+
+
+def translate(error: psycopg.Error, where: str) -> StoreError:
+    """The error a caller of the store sees."""
+    text = one_line(error)
+    if is_lost(error):
+        return OutcomeUnknownError(
+            f"lost the connection to {where} in the middle of a call: {text}"
+        )
+    if isinstance(error, errors.LockNotAvailable):
+        return StoreBusyError(f"an open transaction in {where} holds these jobs: {text}")
+    if isinstance(error, errors.QueryCanceled | errors.InsufficientResources):
+        return StoreUnavailableError(f"{where} could not do it in time: {text}")
+    if isinstance(error, errors.InsufficientPrivilege):
+        return StoreUnavailableError(
+            f"this role may not do that in {where}: {text}; see docs/postgres.md for the grants"
+        )
+    if isinstance(
+        error, errors.UndefinedFunction | errors.UndefinedTable | errors.InvalidSchemaName
+    ):
+        return StoreUnavailableError(
+            f"the Windlass schema in {where} is missing or too old: run `windlass migrate` ({text})"
+        )
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return StoreUnavailableError(f"{where} does not answer: {text}")
+    return StoreError(f"{where} refused a call: {text}")

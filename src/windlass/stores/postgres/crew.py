@@ -1,0 +1,128 @@
+"""The threads that make the store's calls, each with a connection of its own.
+
+psycopg is used in its blocking form: a call waits outside the interpreter's lock, one store serves
+any number of event loops, and the keeper's thread and handlers' threads use the same code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import tuple_row
+
+from windlass.errors import StoreClosedError
+from windlass.stores.postgres.connection import (
+    Address,
+    BoundedConnection,
+    is_stale,
+    translate,
+)
+
+T = TypeVar("T")
+Call = Callable[[psycopg.Connection[Any]], T]
+
+THREADS = 4
+_MOST_TRIES = 6
+_ROLLED_BACK = (errors.DeadlockDetected, errors.SerializationFailure)
+
+
+class Crew:
+    """Runs calls in a few threads. A call that the server rolled back is made again here, in this
+    one place; one whose connection was lost is not, because nobody knows what became of it."""
+
+    def __init__(
+        self,
+        address: Address,
+        borrow: Callable[[], AbstractContextManager[psycopg.Connection[Any]]] | None = None,
+    ) -> None:
+        self._address = address
+        self._borrow = borrow
+        self._local = threading.local()
+        self._connections: set[BoundedConnection] = set()
+        self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="windlass-postgres")
+        self._closed = False
+        self.statements = 0
+        """How many calls were made, for tests that count them."""
+
+    # ── from an event loop, or from a plain thread ──
+
+    def submit(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        if self._closed:
+            raise StoreClosedError("this store was closed")
+        try:
+            return self._executor.submit(function, *args)
+        except RuntimeError:
+            raise StoreClosedError("this store was closed") from None
+
+    async def run(self, call: Call[T]) -> T:
+        return await asyncio.wrap_future(self.submit(self.call, call))
+
+    async def row(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
+        """The one row a statement answers with."""
+        return await self.run(lambda connection: fetch_row(connection, statement, values))
+
+    # ── in a thread of the crew ──
+
+    def call(self, call: Call[T]) -> T:
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                with self._connection() as connection:
+                    self.statements += 1
+                    return call(connection)
+            except _ROLLED_BACK as error:
+                if tries == _MOST_TRIES:
+                    raise translate(error, self._address.name) from error
+                time.sleep(random.uniform(0.5, 1.0) * 0.01 * 2**tries)  # noqa: S311
+            except psycopg.Error as error:
+                raise translate(error, self._address.name) from error
+
+    @contextmanager
+    def _connection(self) -> Iterator[psycopg.Connection[Any]]:
+        if self._borrow is not None:
+            with self._borrow() as borrowed:
+                yield borrowed
+            return
+        connection: BoundedConnection | None = getattr(self._local, "connection", None)
+        if connection is None or is_stale(connection):
+            if connection is not None:
+                connection.close()
+                self._connections.discard(connection)
+            self._local.connection = None
+            connection = self._address.connect()
+            self._local.connection = connection
+            self._connections.add(connection)
+        yield connection
+
+    def close(self) -> None:
+        """End the threads; calls that are under way are answered first."""
+        self._closed = True
+        self._executor.shutdown(wait=True)
+        for connection in tuple(self._connections):
+            connection.close()
+
+
+def fetch_row(
+    connection: psycopg.Connection[Any], statement: str, values: Sequence[Any]
+) -> tuple[Any, ...]:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(statement.encode(), values).fetchone()
+    assert row is not None
+    return row
+
+
+def fetch_rows(
+    connection: psycopg.Connection[Any], statement: str, values: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(statement.encode(), values).fetchall()

@@ -1,0 +1,58 @@
+"""Looking: pages of jobs, counts, workers. Only conditions that are asked for are in the SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.model.job import JobState
+from windlass.store.records import JobFilter
+
+COUNTS = """
+SELECT CASE j.state WHEN 'waiting' THEN 'ready' ELSE j.state::text END, count(*)
+FROM {schema}._jobs AS j GROUP BY 1
+UNION ALL
+SELECT 'completed', count(*) FROM {schema}._history HAVING count(*) > 0
+"""
+
+WORKERS = """
+SELECT w.name, {schema}._micros(w.expires_at), (
+  SELECT count(*) FROM {schema}._jobs AS j WHERE j.state = 'running' AND j.worker = w.id
+)
+FROM {schema}._workers AS w ORDER BY w.name
+"""
+
+
+def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
+    """A page of open jobs and history together, by ascending id: one JSON text per row."""
+    values: list[Any] = []
+    jobs = _conditions(wanted, values)
+    if wanted.states is not None:
+        states = [state.value for state in wanted.states]
+        jobs += f" AND t.state = ANY (%s::{schema}._job_state[])"
+        values.append([*states, *(["waiting"] if JobState.READY in wanted.states else [])])
+    values.append(wanted.limit)
+    history = _conditions(wanted, values)
+    if wanted.states is not None and JobState.COMPLETED not in wanted.states:
+        history += " AND false"
+    values += [wanted.limit, wanted.limit]
+    return (
+        "SELECT x.row::text FROM ("  # noqa: S608
+        f"(SELECT t.id, {schema}._row(t) AS row FROM {schema}._jobs AS t WHERE {jobs}"
+        " ORDER BY t.id LIMIT %s) UNION ALL "
+        f"(SELECT t.id, {schema}._history_row(t) FROM {schema}._history AS t WHERE {history}"
+        " ORDER BY t.id LIMIT %s)) AS x ORDER BY x.id LIMIT %s",
+        values,
+    )
+
+
+def _conditions(wanted: JobFilter, values: list[Any]) -> str:
+    conditions = ["t.id > %s"]
+    values.append(wanted.after)
+    for column, value in (("task", wanted.task), ("queue", wanted.queue), ("key", wanted.key)):
+        if value is not None:
+            conditions.append(f"t.{column} = %s")
+            values.append(value)
+    if wanted.ids is not None:
+        conditions.append("t.id = ANY (%s::bigint[])")
+        values.append(list(wanted.ids))
+    return " AND ".join(conditions)

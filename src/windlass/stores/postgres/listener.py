@@ -1,0 +1,120 @@
+"""Wake-up hints: LISTEN on a connection of its own, probed, and made again when it is lost.
+
+A hint only says that there may be something new; polling stays on, so nothing depends on it. After
+every reconnect one hint is given, because notifications may have been missed.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+from psycopg import sql
+
+from windlass.errors import StoreError
+from windlass.stores.postgres.connection import Address, BoundedConnection, one_line
+
+PROBE_EVERY = 10.0
+"""Seconds of silence after which the connection is asked for a sign of life."""
+
+_ANSWER_LIMIT = 5.0
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
+_LOOK_EVERY = 0.5
+_ECHO_LIMIT = 3.0
+
+_logger = logging.getLogger("windlass.postgres")
+
+
+class Listener:
+    """A daemon thread. `is_listening` says whether notifications do arrive at the moment."""
+
+    def __init__(
+        self,
+        address: Address,
+        channel: str,
+        hint: Callable[[], None],
+        on_migration: Callable[[], None],
+    ) -> None:
+        self._address = address
+        self._channel = channel
+        self._hint = hint
+        self._on_migration = on_migration
+        self._stopping = threading.Event()
+        self._failures = 0
+        self.is_listening = False
+        self._thread = threading.Thread(target=self._run, name="windlass-listener", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._listen()
+            except (psycopg.Error, StoreError, OSError) as error:
+                self.is_listening = False
+                self._failures += 1
+                if self._failures == 1:
+                    _logger.warning("not listening for new jobs, polling only: %s", one_line(error))
+                self._stopping.wait(self._pause())
+
+    def _pause(self) -> float:
+        longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10))
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311
+
+    def _listen(self) -> None:
+        connection = self._address.connect(limit=_ANSWER_LIMIT)
+        try:
+            self._begin(connection)
+            while not self._stopping.is_set():
+                self._wait(connection)
+        finally:
+            self.is_listening = False
+            connection.close()
+
+    def _begin(self, connection: BoundedConnection) -> None:
+        """Listen, and hear one's own voice: a transaction pooler accepts LISTEN and forgets it."""
+        echo = f"windlass:{secrets.token_hex(8)}"
+        for name in (self._channel, echo):
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(name)))
+        connection.execute("SELECT pg_notify(%s, '')", [echo])
+        end = time.monotonic() + _ECHO_LIMIT
+        while not self.is_listening and not self._stopping.is_set():
+            for notice in self._notices(connection):
+                self.is_listening = self.is_listening or notice.channel == echo
+            if time.monotonic() > end:
+                raise StoreError(
+                    "LISTEN is accepted, but notifications do not arrive (is there a transaction"
+                    " pooler in between? then use --no-listen)"
+                )
+        connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(echo)))
+        if self._failures:
+            _logger.info("listening for new jobs again")
+        self._failures = 0
+        self._hint()
+
+    def _wait(self, connection: BoundedConnection) -> None:
+        silent_since = time.monotonic()
+        while time.monotonic() - silent_since < PROBE_EVERY:
+            notices = self._notices(connection)
+            if any(notice.payload == "migrate" for notice in notices):
+                self._on_migration()
+            if notices:
+                self._hint()
+                silent_since = time.monotonic()
+            if self._stopping.is_set():
+                return
+        connection.execute("SELECT 1")
+
+    @staticmethod
+    def _notices(connection: BoundedConnection) -> list[psycopg.Notify]:
+        """What has arrived within half a second, coalesced."""
+        return list(connection.notifies(timeout=_LOOK_EVERY, stop_after=1))

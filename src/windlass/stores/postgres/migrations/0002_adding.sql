@@ -1,0 +1,171 @@
+-- breaking: yes
+-- Adding jobs. Nothing here locks or inserts a row that two callers with different keys share, so
+-- that no open transaction makes another wait. `_now` stands in for the server's clock in tests.
+
+-- Whether it may start, must wait its turn in its queue, or is not due yet.
+CREATE FUNCTION {schema}._due_state(run_at timestamptz, queue text, at timestamptz)
+RETURNS {schema}._job_state LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+  WHEN run_at > at THEN 'scheduled'::{schema}._job_state
+  WHEN queue IS NULL THEN 'ready'::{schema}._job_state
+  ELSE 'waiting'::{schema}._job_state
+END;
+
+-- Add one job, or change the one that has its key; its id. A request is never lost: when the key
+-- appears or goes in the meantime it looks again.
+CREATE FUNCTION {schema}._add_job(
+  _task text, _payload json, _queue text, _run_at timestamptz, _max_attempts integer, _key text,
+  _mode text, _priority integer, _flags text[], _keep float8, _at timestamptz,
+  _id bigint DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql
+AS $$
+DECLARE
+  old {schema}._jobs;
+  due timestamptz := _run_at;
+  new_id bigint;
+  new_state {schema}._job_state;
+BEGIN
+  LOOP
+    IF _key IS NOT NULL THEN
+      SELECT j.* INTO old FROM {schema}._jobs AS j
+      WHERE j.key = _key AND j.state <> 'cancelled' FOR NO KEY UPDATE;
+      IF FOUND AND _mode = 'unsafe_dedupe' THEN
+        UPDATE {schema}._jobs AS j SET revision = j.revision + 1, updated_at = _at
+        WHERE j.id = old.id;
+        RETURN old.id;
+      ELSIF FOUND AND old.state = 'running' THEN
+        -- It may complete, but not run again; the new request gets a row of its own.
+        UPDATE {schema}._jobs AS j SET key = NULL, superseded = true, updated_at = _at
+        WHERE j.id = old.id;
+      ELSIF FOUND THEN
+        IF _mode = 'preserve_run_at' AND old.state <> 'failed' AND old.attempts = 0 THEN
+          due := old.run_at;
+        END IF;
+        new_id := old.id;
+        new_state := {schema}._due_state(due, _queue, _at);
+        UPDATE {schema}._jobs AS j SET
+          task = _task, payload = _payload, queue = _queue, run_at = due,
+          max_attempts = _max_attempts, priority = _priority, flags = _flags, keep = _keep,
+          attempts = 0, resets = 0, suspect = false, last_error = NULL, progress = NULL,
+          log = NULL, finished_at = NULL, revision = j.revision + 1, updated_at = _at,
+          state = new_state
+        WHERE j.id = new_id;
+        IF old.state = 'ready' AND old.queue IS NOT NULL THEN
+          INSERT INTO {schema}._bells (queue) VALUES (old.queue);
+        END IF;
+        EXIT;
+      END IF;
+    END IF;
+    new_state := {schema}._due_state(due, _queue, _at);
+    INSERT INTO {schema}._jobs AS j
+      (id, run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
+       key, queue, flags)
+    VALUES
+      (coalesce(_id, nextval({sequence})), due, _at, _at, _keep, new_state, _priority,
+       _max_attempts, _task, _payload, _key, _queue, _flags)
+    ON CONFLICT (key) WHERE key IS NOT NULL AND state <> 'cancelled' DO NOTHING
+    RETURNING j.id INTO new_id;
+    EXIT WHEN FOUND;
+  END LOOP;
+  IF new_state = 'waiting' THEN
+    INSERT INTO {schema}._bells (queue) VALUES (_queue);
+  END IF;
+  IF new_state <> 'scheduled' THEN
+    PERFORM pg_notify({channel}, '');
+  END IF;
+  RETURN new_id;
+END $$;
+
+-- Many jobs in one call: a JSON array of objects with the names of `windlass.store.records.NewJob`,
+-- instants and delays in microseconds. Their ids, in the order given.
+CREATE FUNCTION {schema}._add_jobs(_jobs json, _is_keyed boolean, _at timestamptz)
+RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+  ids bigint[];
+  is_due boolean;
+  queues text[];
+  spec record;
+BEGIN
+  IF NOT _is_keyed THEN
+    WITH added AS (
+      INSERT INTO {schema}._jobs AS j
+        (run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
+         queue, flags)
+      SELECT
+        d.due, _at, _at, x.keep, {schema}._due_state(d.due, x.queue, _at),
+        coalesce(x.priority, 0), x.max_attempts, x.task, coalesce(x.payload, 'null'), x.queue,
+        x.flags
+      FROM ROWS FROM (json_to_recordset(_jobs) AS (
+        task text, payload json, queue text, run_at bigint, delay bigint, max_attempts integer,
+        priority integer, flags text[], keep float8
+      )) WITH ORDINALITY AS x
+        (task, payload, queue, run_at, delay, max_attempts, priority, flags, keep, place)
+      CROSS JOIN LATERAL (SELECT coalesce(
+        timestamptz 'epoch' + x.run_at * interval '1 microsecond',
+        _at + coalesce(x.delay, 0) * interval '1 microsecond'
+      ) AS due) AS d
+      ORDER BY x.place
+      RETURNING j.id, j.queue, j.state
+    )
+    SELECT
+      array_agg(a.id ORDER BY a.id),
+      bool_or(a.state <> 'scheduled'),
+      array_agg(DISTINCT a.queue) FILTER (WHERE a.state = 'waiting')
+    INTO ids, is_due, queues FROM added AS a;
+    IF queues IS NOT NULL THEN
+      INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(queues) AS q;
+    END IF;
+    IF is_due THEN
+      PERFORM pg_notify({channel}, '');
+    END IF;
+    RETURN ids;
+  END IF;
+  -- One lock order for all bulk calls: the rows that are there by id, then the new keys by name.
+  PERFORM FROM {schema}._jobs AS j
+  WHERE j.id = ANY (ARRAY(
+    SELECT k.id FROM json_to_recordset(_jobs) AS x (key text)
+    JOIN {schema}._jobs AS k ON k.key = x.key AND k.state <> 'cancelled'
+  ))
+  ORDER BY j.id FOR NO KEY UPDATE;
+  FOR spec IN
+    SELECT n.*, n.number AS new_id FROM (
+      SELECT x.*, nextval({sequence}) AS number FROM ROWS FROM (json_to_recordset(_jobs) AS (
+        task text, payload json, queue text, run_at bigint, delay bigint, max_attempts integer,
+        key text, key_mode text, priority integer, flags text[], keep float8
+      )) WITH ORDINALITY AS x
+        (task, payload, queue, run_at, delay, max_attempts, key, key_mode, priority, flags,
+         keep, place)
+    ) AS n
+    ORDER BY n.key NULLS FIRST, n.place
+  LOOP
+    ids[spec.place] := {schema}._add_job(
+      spec.task, coalesce(spec.payload, 'null'), spec.queue,
+      coalesce(
+        timestamptz 'epoch' + spec.run_at * interval '1 microsecond',
+        _at + coalesce(spec.delay, 0) * interval '1 microsecond'
+      ),
+      spec.max_attempts, spec.key, coalesce(spec.key_mode, 'replace'),
+      coalesce(spec.priority, 0), spec.flags, spec.keep, _at, spec.new_id
+    );
+  END LOOP;
+  RETURN ids;
+END $$;
+
+-- `_add_jobs` for Python: the instant and the ids where all are new, and whole rows where some
+-- have keys and may have been there before.
+CREATE FUNCTION {schema}._enqueue(
+  _jobs text, _is_keyed boolean, _now timestamptz DEFAULT NULL,
+  OUT at_micros bigint, OUT ids bigint[], OUT jobs text
+) LANGUAGE plpgsql
+SET lock_timeout = '30s'
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+BEGIN
+  at_micros := {schema}._micros(at);
+  ids := {schema}._add_jobs(_jobs::json, _is_keyed, at);
+  IF _is_keyed THEN
+    SELECT json_agg({schema}._row(j) ORDER BY x.place)::text INTO jobs
+    FROM unnest(ids) WITH ORDINALITY AS x (id, place) JOIN {schema}._jobs AS j ON j.id = x.id;
+  END IF;
+END $$;

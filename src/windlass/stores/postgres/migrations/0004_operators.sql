@@ -1,0 +1,250 @@
+-- breaking: yes
+-- What operators call. Running jobs are left alone; what changed is returned. Rows are locked in
+-- the order of their ids, so that two calls at once never deadlock.
+
+CREATE FUNCTION {schema}._cancel_jobs(_ids bigint[], _now timestamptz DEFAULT NULL)
+RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
+SET lock_timeout = '10s'
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  j {schema}._jobs;
+BEGIN
+  FOR j IN
+    SELECT k.* FROM {schema}._jobs AS k
+    WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'running')
+    ORDER BY k.id FOR NO KEY UPDATE
+  LOOP
+    IF j.state = 'running' THEN
+      UPDATE {schema}._jobs AS k SET cancel_requested = true, updated_at = at
+      WHERE k.id = j.id RETURNING k.* INTO j;
+    ELSE
+      IF j.state = 'ready' AND j.queue IS NOT NULL THEN
+        INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+        PERFORM pg_notify({channel}, '');
+      END IF;
+      UPDATE {schema}._jobs AS k SET
+        state = 'cancelled', superseded = false, finished_at = at, updated_at = at
+      WHERE k.id = j.id RETURNING k.* INTO j;
+    END IF;
+    RETURN NEXT j;
+  END LOOP;
+END $$;
+
+CREATE FUNCTION {schema}._complete_jobs(_ids bigint[], _now timestamptz DEFAULT NULL)
+RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
+SET lock_timeout = '10s'
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  j {schema}._jobs;
+BEGIN
+  FOR j IN
+    SELECT k.* FROM {schema}._jobs AS k
+    WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
+    ORDER BY k.id FOR UPDATE
+  LOOP
+    DELETE FROM {schema}._jobs AS k WHERE k.id = j.id;
+    IF j.keep > 0 THEN
+      PERFORM {schema}._file(j, NULL, at);
+    END IF;
+    IF j.state = 'ready' AND j.queue IS NOT NULL THEN
+      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+      PERFORM pg_notify({channel}, '');
+    END IF;
+    j.state := 'completed';
+    j.finished_at := at;
+    j.updated_at := at;
+    RETURN NEXT j;
+  END LOOP;
+END $$;
+
+CREATE FUNCTION {schema}._fail_jobs(_ids bigint[], _reason text, _now timestamptz DEFAULT NULL)
+RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
+SET lock_timeout = '10s'
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  j {schema}._jobs;
+BEGIN
+  FOR j IN
+    SELECT k.* FROM {schema}._jobs AS k
+    WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
+    ORDER BY k.id FOR NO KEY UPDATE
+  LOOP
+    IF j.state = 'ready' AND j.queue IS NOT NULL THEN
+      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+      PERFORM pg_notify({channel}, '');
+    END IF;
+    UPDATE {schema}._jobs AS k SET
+      state = 'failed', attempts = coalesce(k.max_attempts, {max_attempts}),
+      last_error = _reason, finished_at = at, updated_at = at
+    WHERE k.id = j.id RETURNING k.* INTO j;
+    RETURN NEXT j;
+  END LOOP;
+END $$;
+
+-- NULL leaves a value as it is. A failed job stays failed unless `_attempts` is given.
+CREATE FUNCTION {schema}._reschedule_jobs(
+  _ids bigint[], _run_at timestamptz, _priority integer, _attempts integer,
+  _max_attempts integer, _now timestamptz DEFAULT NULL
+) RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
+SET lock_timeout = '10s'
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  j {schema}._jobs;
+  was {schema}._job_state;
+BEGIN
+  FOR j IN
+    SELECT k.* FROM {schema}._jobs AS k
+    WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
+    ORDER BY k.id FOR NO KEY UPDATE
+  LOOP
+    was := j.state;
+    j.run_at := coalesce(_run_at, j.run_at);
+    j.attempts := coalesce(_attempts, j.attempts);
+    j.max_attempts := coalesce(_max_attempts, j.max_attempts);
+    IF was <> 'failed' OR _attempts IS NOT NULL THEN
+      IF j.attempts >= coalesce(j.max_attempts, {max_attempts}) THEN
+        j.state := 'failed';
+        j.finished_at := at;
+      ELSE
+        j.state := {schema}._due_state(j.run_at, j.queue, at);
+        j.finished_at := NULL;
+      END IF;
+    END IF;
+    UPDATE {schema}._jobs AS k SET
+      run_at = j.run_at, priority = coalesce(_priority, k.priority), attempts = j.attempts,
+      max_attempts = j.max_attempts, state = j.state, finished_at = j.finished_at,
+      updated_at = at
+    WHERE k.id = j.id RETURNING k.* INTO j;
+    IF j.queue IS NOT NULL AND (was = 'ready' OR j.state = 'waiting') THEN
+      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+    END IF;
+    IF j.state IN ('ready', 'waiting') OR was = 'ready' THEN
+      PERFORM pg_notify({channel}, '');
+    END IF;
+    RETURN NEXT j;
+  END LOOP;
+END $$;
+
+-- Failed, cancelled and scheduled jobs run again now, with all their attempts; a cancelled one
+-- only if nobody has its key by now.
+CREATE FUNCTION {schema}._retry_jobs(_ids bigint[], _now timestamptz DEFAULT NULL)
+RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
+SET lock_timeout = '10s'
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  j {schema}._jobs;
+BEGIN
+  FOR j IN
+    SELECT k.* FROM {schema}._jobs AS k
+    WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'failed', 'cancelled')
+    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE
+  LOOP
+    BEGIN
+      UPDATE {schema}._jobs AS k SET
+        attempts = 0, resets = 0, suspect = false, finished_at = NULL, run_at = at,
+        updated_at = at, state = {schema}._due_state(at, k.queue, at)
+      WHERE k.id = j.id RETURNING k.* INTO j;
+    EXCEPTION WHEN unique_violation THEN
+      CONTINUE;
+    END;
+    IF j.queue IS NOT NULL THEN
+      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+    END IF;
+    PERFORM pg_notify({channel}, '');
+    RETURN NEXT j;
+  END LOOP;
+END $$;
+
+-- Delete the job with that key; one that runs loses its key and will not run again.
+CREATE FUNCTION {schema}._remove_job(_key text, _now timestamptz DEFAULT NULL)
+RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
+SET lock_timeout = '10s'
+AS $$
+DECLARE
+  j {schema}._jobs;
+BEGIN
+  SELECT k.* INTO j FROM {schema}._jobs AS k
+  WHERE k.key = _key AND k.state <> 'cancelled' FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  IF j.state = 'running' THEN
+    UPDATE {schema}._jobs AS k SET
+      key = NULL, superseded = true, updated_at = coalesce(_now, statement_timestamp())
+    WHERE k.id = j.id RETURNING k.* INTO j;
+  ELSE
+    DELETE FROM {schema}._jobs AS k WHERE k.id = j.id;
+    IF j.state = 'ready' AND j.queue IS NOT NULL THEN
+      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+      PERFORM pg_notify({channel}, '');
+    END IF;
+  END IF;
+  RETURN NEXT j;
+END $$;
+
+-- Treat these workers as dead now.
+CREATE FUNCTION {schema}._unlock(
+  _workers text[], _max_resets integer, _now timestamptz DEFAULT NULL
+) RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
+SET enable_seqscan = off SET lock_timeout = '10s'
+AS $$
+DECLARE
+  numbers bigint[];
+  doomed bigint[];
+BEGIN
+  SELECT array_agg(w.id) INTO numbers FROM (
+    SELECT v.id FROM {schema}._workers AS v WHERE v.name = ANY (_workers)
+    ORDER BY v.id FOR UPDATE
+  ) AS w;
+  SELECT array_agg(r.id) INTO doomed FROM (
+    SELECT k.id FROM {schema}._jobs AS k
+    WHERE k.state = 'running' AND k.worker = ANY (numbers) ORDER BY k.id FOR UPDATE
+  ) AS r;
+  RETURN QUERY SELECT * FROM {schema}._take_back(
+    doomed, _max_resets, coalesce(_now, statement_timestamp()));
+  DELETE FROM {schema}._workers AS w WHERE w.id = ANY (numbers);
+END $$;
+
+-- Behind the latch, so that nobody makes a job of the queue ready in the meantime.
+CREATE FUNCTION {schema}._pause(_kind text, _name text) RETURNS void LANGUAGE plpgsql
+SET lock_timeout = '10s'
+AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock({latch});
+  INSERT INTO {schema}._paused (kind, name) VALUES (_kind, _name) ON CONFLICT DO NOTHING;
+  IF _kind = 'queue' THEN
+    UPDATE {schema}._jobs AS j SET state = 'waiting'
+    WHERE j.queue = _name AND j.queue IS NOT NULL AND j.state = 'ready';
+  END IF;
+END $$;
+
+CREATE FUNCTION {schema}._resume(_kind text, _name text) RETURNS void LANGUAGE plpgsql
+SET lock_timeout = '10s'
+AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock({latch});
+  DELETE FROM {schema}._paused AS p WHERE p.kind = _kind AND p.name = _name;
+  IF _kind = 'queue' THEN
+    INSERT INTO {schema}._bells (queue) VALUES (_name);
+  END IF;
+  PERFORM pg_notify({channel}, '');
+END $$;
+
+CREATE FUNCTION {schema}._delete_failed(_limit integer) RETURNS integer LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $$
+DECLARE
+  count integer;
+BEGIN
+  DELETE FROM {schema}._jobs AS j WHERE j.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}._jobs AS o WHERE o.state = 'failed'
+    ORDER BY o.finished_at LIMIT _limit FOR UPDATE SKIP LOCKED
+  ));
+  GET DIAGNOSTICS count = ROW_COUNT;
+  RETURN count;
+END $$;

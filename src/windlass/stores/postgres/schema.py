@@ -1,0 +1,205 @@
+"""The schema: installing it, bringing it up to date, and refusing what a newer program made.
+
+Migrations are templates: names that depend on the schema are filled in with proper quoting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from functools import cache
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from windlass.errors import ConfigError, SchemaTooNewError, StoreUnavailableError
+from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS
+from windlass.model.payload import MAX_PAYLOAD
+from windlass.store import rules
+from windlass.stores.migrations import Migrate, Migration, load
+
+OLDEST_SERVER = 140000
+"""The oldest server that can run the functions: PostgreSQL 14."""
+
+_PLACES = re.compile(r"\{[a-z_]+\}")
+_LONGEST_CHANNEL = 63
+
+_logger = logging.getLogger("windlass.postgres")
+
+_LIST = """CREATE TABLE {schema}._migrations (
+  id integer PRIMARY KEY,
+  name text NOT NULL,
+  breaking boolean NOT NULL,
+  ts timestamptz NOT NULL DEFAULT now()
+)"""
+
+
+def migrations() -> tuple[Migration, ...]:
+    return load(__package__)
+
+
+def check_name(schema: str) -> str:
+    """A schema name PostgreSQL takes as it is; anything else would be cut or refused later."""
+    if not schema or len(schema.encode()) > 63 or "\0" in schema or schema.startswith("pg_"):
+        raise ConfigError(
+            f"schema must be a name of 1 to 63 bytes that does not begin with pg_, not {schema!r}"
+        )
+    return schema
+
+
+@cache
+def quoted(schema: str) -> str:
+    return sql.Identifier(schema).as_string()
+
+
+@cache
+def channel(schema: str) -> str:
+    """Where workers of this schema listen."""
+    name = f"{schema}:jobs"
+    if len(name.encode()) <= _LONGEST_CHANNEL:
+        return name
+    return f"{hashlib.sha256(schema.encode()).hexdigest()[:32]}:jobs"
+
+
+def latch(schema: str) -> int:
+    """The number of the advisory lock behind which queued jobs become ready."""
+    return _lock_number("latch", schema)
+
+
+def _lock_number(purpose: str, schema: str) -> int:
+    digest = hashlib.sha256(f"windlass {purpose} {schema}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def render(text: str, schema: str) -> str:
+    """A migration for one schema."""
+    name = quoted(schema)
+    places = {
+        "{schema}": name,
+        "{channel}": _literal(channel(schema)),
+        "{latch}": f"'{latch(schema)}'::bigint",
+        "{sequence}": _literal(f"{name}._jobs_id_seq") + "::regclass",
+        "{ready_index}": _literal(f"{name}._jobs_ready"),
+        "{superseded}": _literal(rules.SUPERSEDED),
+        "{killed}": _literal(rules.KILLED),
+        "{max_attempts}": str(DEFAULT_MAX_ATTEMPTS),
+        "{max_resets}": str(DEFAULT_MAX_RESETS),
+        "{max_payload}": str(MAX_PAYLOAD),
+    }
+    return _PLACES.sub(lambda found: places[found[0]], text)
+
+
+def _literal(text: str) -> str:
+    return sql.Literal(text).as_string()
+
+
+def script(schema: str) -> str:
+    """Everything that makes the schema, as one script for psql; nothing is connected to."""
+    name = quoted(check_name(schema))
+    parts = [
+        "BEGIN;",
+        f"SELECT pg_advisory_xact_lock({_lock_number('migrate', schema)});",
+        f"CREATE SCHEMA IF NOT EXISTS {name};",
+        f"{render(_LIST, schema)};",
+    ]
+    for step in migrations():
+        parts.append(f"-- {step.name}\n{render(step.text, schema).strip()}")
+        parts.append(f"{_done(schema, step)};")
+    return "\n\n".join([*parts, "COMMIT;"])
+
+
+def _done(schema: str, step: Migration) -> str:
+    return (
+        f"INSERT INTO {quoted(schema)}._migrations (id, name, breaking)"  # noqa: S608
+        f" VALUES ({step.version}, {_literal(step.name)}, {str(step.breaking).lower()})"
+    )
+
+
+def prepare(connection: psycopg.Connection[Any], schema: str, how: Migrate) -> None:
+    """Do at the start what the setting `migrate` says; `connection` must be in autocommit."""
+    if how == "never":
+        return
+    newest = migrations()[-1].version
+    current = installed(connection, schema)
+    if current > newest:
+        _logger.warning(
+            "the schema %r is newer than this program (version %d, known is %d); it still fits,"
+            " but upgrade windlass soon",
+            schema,
+            current,
+            newest,
+        )
+    if current >= newest:
+        return
+    if how == "check":
+        state = f"has schema version {current}" if current else "has no Windlass schema"
+        raise StoreUnavailableError(
+            f"the database {state} {schema!r}, this program needs version {newest}:"
+            " run `windlass migrate` as the owner, or name the right schema"
+        )
+    _install(connection, schema)
+
+
+def installed(connection: psycopg.Connection[Any], schema: str) -> int:
+    """The version there is, 0 for none; SchemaTooNewError if only a newer program may use it."""
+    table = f"{quoted(schema)}._migrations"
+    found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone()
+    if found is None or not found[0]:
+        return 0
+    newest = migrations()[-1].version
+    row = connection.execute(
+        "SELECT coalesce(max(id), 0), coalesce(max(id) FILTER (WHERE breaking), 0)"  # noqa: S608
+        f" FROM {table}"
+    ).fetchone()
+    version, breaking = (0, 0) if row is None else row
+    if breaking > newest:
+        raise SchemaTooNewError(
+            f"the schema {schema!r} was made by a newer Windlass (version {version}; this program"
+            f" knows {newest}): upgrade windlass"
+        )
+    return int(version)
+
+
+def _install(connection: psycopg.Connection[Any], schema: str) -> None:
+    if connection.info.server_version < OLDEST_SERVER:
+        raise StoreUnavailableError(
+            f"PostgreSQL {connection.info.server_version // 10000} is too old; Windlass needs"
+            f" {OLDEST_SERVER // 10000} or newer"
+        )
+    with connection.transaction():
+        connection.execute("SET LOCAL lock_timeout = '60s'")
+        connection.execute("SET LOCAL statement_timeout = '0'")
+        connection.execute(
+            "SELECT pg_advisory_xact_lock(%s::bigint)", [_lock_number("migrate", schema)]
+        )
+        current = installed(connection, schema)
+        if current == 0:
+            _refuse_foreign(connection, schema)
+            if not _exists(connection, schema):  # whoever may not create it may be given it
+                connection.execute(f"CREATE SCHEMA {quoted(schema)}".encode())
+            connection.execute(render(_LIST, schema).encode())
+        for step in migrations():
+            if step.version > current:
+                connection.execute(render(step.text, schema).encode())
+                connection.execute(_done(schema, step).encode())
+        # Running workers hear of it at once, and stop if they are too old for it.
+        connection.execute("SELECT pg_notify(%s, 'migrate')", [channel(schema)])
+
+
+def _exists(connection: psycopg.Connection[Any], schema: str) -> bool:
+    found = connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", [schema])
+    return found.fetchone() is not None
+
+
+def _refuse_foreign(connection: psycopg.Connection[Any], schema: str) -> None:
+    """A schema with somebody else's jobs in it is not ours to fill."""
+    table = f"{quoted(schema)}._private_jobs"
+    found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone()
+    if found is not None and found[0]:
+        raise StoreUnavailableError(
+            f"the schema {schema!r} belongs to graphile-worker: rename it (ALTER SCHEMA"
+            f" {quoted(schema)} RENAME TO graphile_old), run `windlass migrate`, then"
+            " `windlass import graphile --from graphile_old`"
+        )

@@ -1,0 +1,532 @@
+"""The store: each verb of the port as one call of one SQL function."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg import errors
+
+from windlass.clock import SYSTEM, Clock, to_datetime
+from windlass.errors import (
+    OutcomeUnknownError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
+from windlass.model.job import Job, JobState
+from windlass.store import rules
+from windlass.store.findings import Finding
+from windlass.store.port import Joined, Transaction
+from windlass.store.records import (
+    CANCELLED_KEPT,
+    MAX_LOG,
+    RELEASE,
+    Capabilities,
+    ClaimRequest,
+    JobFilter,
+    Lease,
+    NewJob,
+    Note,
+    Outcome,
+    Paused,
+    Reaped,
+    Settled,
+    Verdict,
+    WorkerInfo,
+)
+from windlass.store.rules import Row
+from windlass.stores.migrations import Migrate
+from windlass.stores.postgres import find, schema
+from windlass.stores.postgres.connection import one_line
+from windlass.stores.postgres.crew import Crew, fetch_row, fetch_rows
+from windlass.stores.postgres.examine import examine
+from windlass.stores.postgres.gather import Gather
+from windlass.stores.postgres.handlers import HandlerConnections
+from windlass.stores.postgres.joined import PostgresJoined
+from windlass.stores.postgres.lifeline import PostgresLifeline
+from windlass.stores.postgres.listener import Listener
+from windlass.stores.postgres.marks import Marks
+from windlass.stores.postgres.transaction import open_transaction
+from windlass.stores.postgres.wire import Settlements, encode_jobs
+
+_rows = msgspec.json.Decoder(list[Row]).decode
+_leases = msgspec.json.Decoder(list[Lease]).decode
+
+_MOST_REFUSALS = 20
+_REFUSED_PAUSE = 0.002
+_UNRESOLVED = 60.0
+"""Seconds after which a claim whose answer was lost has ended, one way or the other."""
+_ORPHANS_EVERY = 12
+
+
+class PostgresStore:
+    """Jobs in one schema of one PostgreSQL database.
+
+    `url` is anything libpq takes. `pool` is the caller's own psycopg pool instead. `listen=False`
+    relies on polling alone; `prepared_statements=False` is for transaction poolers: nothing then
+    depends on the session.
+    """
+
+    capabilities = Capabilities(shared=True, durable=True, transactions=True)
+
+    def __init__(
+        self,
+        url: str = "",
+        *,
+        pool: Any = None,
+        schema_name: str = "windlass",
+        clock: Clock = SYSTEM,
+        migrate: Migrate = "auto",
+        max_pool_size: int = 10,
+        listen: bool = True,
+        prepared_statements: bool = True,
+    ) -> None:
+        self.schema = schema.check_name(schema_name)
+        self._name = schema.quoted(schema_name)
+        self._clock = clock
+        self._migrate = migrate
+        self._listen = listen
+        self._pool_size = max_pool_size
+        self._handlers = HandlerConnections(url, pool, max_pool_size, prepared_statements)
+        self._address = self._handlers.address
+        self._crew: Crew | None = None
+        self._gather: Gather | None = None
+        self._listener: Listener | None = None
+        self._hints: list[Callable[[], None]] = []
+        self._lifelines: list[PostgresLifeline] = []
+        self._marks: dict[str, Marks] = {}
+        self._after: dict[str, str] = {}
+        self._unresolved: dict[int, tuple[str, float]] = {}
+        self._reaps = 0
+
+    # ── life ──
+
+    async def open(self) -> None:
+        if self._crew is not None:
+            return
+        await asyncio.to_thread(self._prepare_schema)
+        if self._crew is None:
+            self._crew = Crew(self._address, self._handlers.borrow_for_store)
+            self._gather = Gather(self._add_plain, self._crew.submit)
+            self._handlers.open()
+            self._start_listening()
+
+    def _prepare_schema(self) -> None:
+        with contextlib.closing(self._address.connect(limit=None)) as connection:
+            try:
+                schema.prepare(connection, self.schema, self._migrate)
+            except errors.InsufficientPrivilege as error:
+                raise StoreUnavailableError(
+                    f"this role may not use or install the schema {self.schema!r}:"
+                    f" {one_line(error)}; let its owner run `windlass migrate` and give grants"
+                    " (docs/postgres.md)"
+                ) from error
+            except psycopg.Error as error:
+                raise StoreUnavailableError(
+                    f"cannot install the schema {self.schema!r}: {one_line(error)}"
+                ) from error
+
+    async def close(self) -> None:
+        crew, self._crew = self._crew, None
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await asyncio.to_thread(listener.close)
+        for lifeline in self._lifelines:
+            await asyncio.to_thread(lifeline.close)
+        self._lifelines.clear()
+        if crew is not None:
+            await asyncio.to_thread(crew.close)
+            await asyncio.to_thread(self._handlers.close)
+
+    async def now(self) -> int:
+        [now] = await self._row(
+            "SELECT {schema}._micros(coalesce(%s, clock_timestamp()))", self._now
+        )
+        return int(now)
+
+    def subscribe(self, hint: Callable[[], None]) -> Callable[[], None]:
+        self._hints.append(hint)
+        self._start_listening()
+
+        def stop() -> None:
+            if hint in self._hints:
+                self._hints.remove(hint)
+
+        return stop
+
+    def _start_listening(self) -> None:
+        if self._listen and self._listener is None and self._hints and self._crew is not None:
+            self._listener = Listener(
+                self._address, schema.channel(self.schema), self._hint, self._on_migration
+            )
+
+    def _hint(self) -> None:
+        for hint in tuple(self._hints):
+            hint()
+
+    def _hint_here(self) -> None:
+        """For workers of this process, when no notification will reach them."""
+        if self._listener is None or not self._listener.is_listening:
+            self._hint()
+
+    def _on_migration(self) -> None:
+        self._reaps = -1  # the next reap looks at the schema's version
+
+    # ── calls ──
+
+    @property
+    def _now(self) -> datetime | None:
+        """NULL for the server's own clock, which decides; tests bring one of their own."""
+        return None if self._clock is SYSTEM else to_datetime(self._clock.now())
+
+    def _open_crew(self) -> Crew:
+        if self._crew is None:
+            raise StoreClosedError("this store is not open; call open() first")
+        return self._crew
+
+    def _sql(self, statement: str) -> str:
+        return statement.replace("{schema}", self._name)
+
+    async def _row(self, statement: str, *values: Any) -> tuple[Any, ...]:
+        return await self._open_crew().row(self._sql(statement), values)
+
+    async def _changed(self, function: str, *values: Any) -> list[Job]:
+        """Call a function that returns the jobs it changed; `now` is its last argument."""
+        places = ", ".join(["%s"] * (len(values) + 1))
+        [text] = await self._row(
+            "SELECT json_agg({schema}._row(j))::text"  # noqa: S608
+            f" FROM {{schema}}.{function}({places}) AS j",
+            *values,
+            self._now,
+        )
+        self._hint_here()
+        return [] if text is None else [row.job() for row in _rows(text)]
+
+    @property
+    def statements(self) -> int:
+        """How many calls this store has made since it was opened."""
+        return self._open_crew().statements
+
+    # ── producers ──
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        crew = self._open_crew()
+        if not jobs:
+            return []
+        assert self._gather is not None
+        if any(job.key is not None for job in jobs):
+            added = await crew.run(lambda connection: self._add_keyed(connection, jobs))
+        else:
+            added = await asyncio.wrap_future(self._gather.submit(jobs))
+        self._hint_here()
+        return added
+
+    def _add_plain(self, jobs: Sequence[NewJob]) -> list[Job]:
+        text = encode_jobs(jobs)
+        statement = self._sql("SELECT at_micros, ids FROM {schema}._enqueue(%s, false, %s)")
+        at, ids = self._open_crew().call(
+            lambda connection: fetch_row(connection, statement, [text, self._now])
+        )
+        return [rules.new_row(new, at, job_id).job() for new, job_id in zip(jobs, ids, strict=True)]
+
+    def _add_keyed(self, connection: psycopg.Connection[Any], jobs: Sequence[NewJob]) -> list[Job]:
+        statement = self._sql("SELECT jobs FROM {schema}._enqueue(%s, true, %s)")
+        [text] = fetch_row(connection, statement, [encode_jobs(jobs), self._now])
+        return [row.job() for row in _rows(text)]
+
+    def joined(self, connection: Any) -> Joined:
+        return PostgresJoined(connection, self._name, lambda: self._now)
+
+    # ── workers ──
+
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        found = await self._resolve(request.worker)
+        if found:
+            return found
+        marks = self._marks.setdefault(request.worker, Marks(self._clock))
+        refusals = 0
+        while True:
+            leases, refused = await self._claim(request, marks)
+            if leases or not refused or refusals == _MOST_REFUSALS:
+                return leases
+            refusals += 1
+            await asyncio.sleep(_REFUSED_PAUSE)
+
+    async def _claim(self, request: ClaimRequest, marks: Marks) -> tuple[list[Lease], bool]:
+        base = secrets.randbits(62)
+        start = marks.start()
+        began = None if start else self._clock.monotonic()
+        call = self._open_crew().submit(self._claim_now, request, base, start)
+        try:
+            text, refused, after, entries = await asyncio.shield(asyncio.wrap_future(call))
+        except asyncio.CancelledError:
+            call.add_done_callback(self._hand_back)
+            raise
+        except OutcomeUnknownError:
+            self._unresolved[base] = (request.worker, self._clock.monotonic() + _UNRESOLVED)
+            raise
+        leases: list[Lease] = [] if text is None else _leases(text)
+        self._after[request.worker] = after
+        marks.learn(request, leases, entries=entries, began=began)
+        if start and not leases:
+            # What lies before the marks is looked for soon, hint or no hint.
+            asyncio.get_running_loop().call_later(marks.pause, self._hint)
+        return leases, refused
+
+    def _claim_now(
+        self, request: ClaimRequest, base: int, marks: dict[str, Any]
+    ) -> tuple[str | None, bool, str, int]:
+        statement = self._sql(
+            "SELECT leases, is_refused, next_after, entries FROM {schema}._claim("
+            "%s, %s::text[], %s::integer, %s::integer, %s::float8, %s::bigint, %s::json,"
+            " %s::text[], %s, %s, %s::json, %s)"
+        )
+        values = [
+            request.worker,
+            list(request.tasks),
+            request.limit,
+            request.suspects,
+            request.lease,
+            base,
+            msgspec.json.encode(request.longer_leases).decode(),
+            list(request.forbidden_flags),
+            request.past_heads,
+            self._after.get(request.worker, ""),
+            msgspec.json.encode(marks).decode(),
+            self._now,
+        ]
+        text, refused, after, entries = self._open_crew().call(
+            lambda connection: fetch_row(connection, statement, values)
+        )
+        return text, refused, after, entries
+
+    def _hand_back(self, call: Any) -> None:
+        """A claim whose caller was cancelled: nobody will ever run these deliveries."""
+        if call.cancelled() or call.exception() is not None or self._crew is None:
+            return
+        text = call.result()[0]
+        if text is not None:
+            released = [(lease, RELEASE) for lease in _leases(text)]
+            with contextlib.suppress(StoreError):
+                self._crew.submit(self._settle_now, Settlements(released))
+
+    async def _resolve(self, worker: str) -> list[Lease]:
+        """What claims of this worker took whose answers were lost."""
+        now = self._clock.monotonic()
+        mine = [base for base, (name, _) in self._unresolved.items() if name == worker]
+        if not mine:
+            return []
+        [text] = await self._row("SELECT {schema}._claimed(%s, %s::bigint[])", worker, mine)
+        leases: list[Lease] = [] if text is None else _leases(text)
+        answered = {lease.token - lease.job_id for lease in leases}
+        for base in mine:
+            if base in answered or now >= self._unresolved[base][1]:
+                del self._unresolved[base]
+        return leases
+
+    async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
+        crew = self._open_crew()
+        if not settlements:
+            return []
+        prepared = Settlements(settlements)
+        answers = await asyncio.wrap_future(crew.submit(self._settle_now, prepared))
+        self._hint_here()
+        return answers
+
+    def _settle_now(self, settlements: Settlements) -> list[Settled]:
+        text = self._open_crew().call(lambda connection: self._settle_on(connection, settlements))
+        return settlements.answers(text)
+
+    def _settle_on(self, connection: psycopg.Connection[Any], settlements: Settlements) -> Any:
+        """One statement; a second one only where somebody's open transaction holds a row."""
+        statement = self._sql("SELECT {schema}._settle(%s::bigint[], %s::bigint[], %s, %s, %s, %s)")
+        try:
+            [text] = fetch_row(connection, statement, settlements.values(False, self._now))
+        except errors.LockNotAvailable:
+            [text] = fetch_row(connection, statement, settlements.values(True, self._now))
+        return text
+
+    async def note(self, lease: Lease, note: Note) -> Verdict:
+        [verdict] = await self._row(
+            "SELECT {schema}._note(%s, %s, %s::json, %s::json, %s, %s)",
+            lease.job_id,
+            lease.token,
+            note.progress,
+            note.entry,
+            MAX_LOG,
+            self._now,
+        )
+        return Verdict(verdict)
+
+    def lifeline(self) -> PostgresLifeline:
+        self._open_crew()
+        lifeline = PostgresLifeline(self._address, self._name, lambda: self._now)
+        self._lifelines.append(lifeline)
+        return lifeline
+
+    def connection(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+        self._open_crew()
+        return self._handlers.borrow()
+
+    def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
+        self._open_crew()
+        return open_transaction(
+            self._handlers.borrow(), self._address, self._name, lease, lambda: self._now
+        )
+
+    async def retire(self, worker: str) -> None:
+        await self._row("SELECT {schema}._retire(%s, %s)", worker, self._now)
+        self._marks.pop(worker, None)
+        self._after.pop(worker, None)
+        self._hint_here()
+
+    # ── upkeep ──
+
+    async def reap(self, limit: int, max_resets: int) -> Reaped:
+        self._reaps += 1
+        if self._reaps % _ORPHANS_EVERY == 0:
+            await self._open_crew().run(
+                lambda connection: schema.installed(connection, self.schema)
+            )
+        requeued, ended = await self._row(
+            "SELECT requeued, ended FROM {schema}._reap(%s::integer, %s::integer, %s, %s)",
+            limit,
+            max_resets,
+            self._reaps % _ORPHANS_EVERY == 0,
+            self._now,
+        )
+        if requeued:
+            self._hint_here()
+        return Reaped(requeued=tuple(requeued), ended=tuple(ended))
+
+    async def promote(self, limit: int) -> int:
+        [count] = await self._row("SELECT {schema}._promote(%s::integer, %s)", limit, self._now)
+        if count:
+            self._hint_here()
+        return int(count)
+
+    async def next_due(self) -> float | None:
+        [due] = await self._row("SELECT {schema}._next_due(%s)", self._now)
+        return None if due is None else max(0.0, float(due))
+
+    async def prune(self, limit: int) -> int:
+        [count] = await self._row(
+            "SELECT {schema}._prune(%s::integer, %s::float8, %s)", limit, CANCELLED_KEPT, self._now
+        )
+        return int(count)
+
+    # ── operators ──
+
+    async def examine(self) -> list[Finding]:
+        return await asyncio.to_thread(
+            examine, self._address, self.schema, listens=self._listen, pool_size=self._pool_size
+        )
+
+    async def get(self, job_id: int) -> Job | None:
+        return _only(await self.find(JobFilter(ids=(job_id,), limit=1)))
+
+    async def get_by_key(self, key: str) -> Job | None:
+        [text] = await self._row(
+            "SELECT json_agg({schema}._row(j))::text FROM {schema}._jobs AS j"
+            " WHERE j.key = %s AND j.state <> 'cancelled'",
+            key,
+        )
+        return None if text is None else _only([row.job() for row in _rows(text)])
+
+    async def find(self, wanted: JobFilter) -> list[Job]:
+        statement, values = find.query(self._name, wanted)
+        found = await self._open_crew().run(
+            lambda connection: fetch_rows(connection, statement, values)
+        )
+        return [_row(text).job() for [text] in found]
+
+    async def counts(self) -> dict[JobState, int]:
+        found = await self._open_crew().run(
+            lambda connection: fetch_rows(connection, self._sql(find.COUNTS), ())
+        )
+        return dict.fromkeys(JobState, 0) | {JobState(name): count for name, count in found}
+
+    async def cancel(self, ids: Sequence[int]) -> list[Job]:
+        return in_order(await self._changed("_cancel_jobs", list(ids)), ids)
+
+    async def complete(self, ids: Sequence[int]) -> list[Job]:
+        return in_order(await self._changed("_complete_jobs", list(ids)), ids)
+
+    async def fail(self, ids: Sequence[int], reason: str) -> list[Job]:
+        return in_order(await self._changed("_fail_jobs", list(ids), reason), ids)
+
+    async def reschedule(
+        self,
+        ids: Sequence[int],
+        run_at: int | None = None,
+        priority: int | None = None,
+        attempts: int | None = None,
+        max_attempts: int | None = None,
+    ) -> list[Job]:
+        when = None if run_at is None else to_datetime(run_at)
+        changed = await self._changed(
+            "_reschedule_jobs", list(ids), when, priority, attempts, max_attempts
+        )
+        return in_order(changed, ids)
+
+    async def retry(self, ids: Sequence[int]) -> list[Job]:
+        return in_order(await self._changed("_retry_jobs", list(ids)), ids)
+
+    async def remove(self, key: str) -> Job | None:
+        return _only(await self._changed("_remove_job", key))
+
+    async def unlock(self, workers: Sequence[str], max_resets: int) -> list[Job]:
+        return await self._changed("_unlock", list(workers), max_resets)
+
+    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
+        for kind, name in (("task", task), ("queue", queue)):
+            if name is not None:
+                await self._row("SELECT {schema}._pause(%s, %s)", kind, name)
+
+    async def resume(self, *, task: str | None = None, queue: str | None = None) -> None:
+        for kind, name in (("task", task), ("queue", queue)):
+            if name is not None:
+                await self._row("SELECT {schema}._resume(%s, %s)", kind, name)
+        self._hint_here()
+
+    async def paused(self) -> Paused:
+        found = await self._open_crew().run(
+            lambda connection: fetch_rows(
+                connection, self._sql("SELECT kind, name FROM {schema}._paused ORDER BY name"), ()
+            )
+        )
+        return Paused(
+            tasks=tuple(name for kind, name in found if kind == "task"),
+            queues=tuple(name for kind, name in found if kind == "queue"),
+        )
+
+    async def workers(self) -> list[WorkerInfo]:
+        found = await self._open_crew().run(
+            lambda connection: fetch_rows(connection, self._sql(find.WORKERS), ())
+        )
+        return [WorkerInfo(id=name, expires_at=end, running=held) for name, end, held in found]
+
+    async def delete_failed(self, limit: int) -> int:
+        [count] = await self._row("SELECT {schema}._delete_failed(%s::integer)", limit)
+        return int(count)
+
+
+_row = msgspec.json.Decoder(Row).decode
+
+
+def _only(jobs: Sequence[Job]) -> Job | None:
+    return jobs[0] if jobs else None
+
+
+def in_order(jobs: Sequence[Job], ids: Sequence[int]) -> list[Job]:
+    """Jobs in the order their ids were given."""
+    place = {job_id: number for number, job_id in reversed(list(enumerate(ids)))}
+    return sorted(jobs, key=lambda job: place[job.id])

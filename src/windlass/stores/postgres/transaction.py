@@ -1,0 +1,162 @@
+"""A handler's own writes and its settlement, in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg import errors, pq
+
+from windlass.errors import LeaseLostError, OutcomeUnknownError, StoreBusyError, StoreError
+from windlass.store.records import Lease, Outcome, Verdict
+from windlass.stores.postgres.connection import Address, is_lost, translate
+from windlass.stores.postgres.crew import fetch_row
+from windlass.stores.postgres.wire import Settlements
+
+_BUSY_LIMIT = 30.0
+_BUSY_PAUSE = 0.05
+_ASK_LIMIT = 60.0
+_ASK_PAUSE = 0.5
+
+
+class PostgresTransaction:
+    """What `store.transaction(lease)` yields."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        where: str,
+        schema: str,
+        lease: Lease,
+        now: Callable[[], datetime | None],
+    ) -> None:
+        self._connection = connection
+        self._where = where
+        self._schema = schema
+        self._lease = lease
+        self._now = now
+        self.lost = False
+        self.number: str | None = None
+        """What the server calls this transaction, once it has settled the job."""
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        return self._connection
+
+    def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        """Run the user's own statement; the rows it returns. Raises what psycopg raises."""
+        cursor = self._connection.execute(sql.encode(), values or None)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def complete(self, outcome: Outcome) -> None:
+        settlements = Settlements([(self._lease, outcome)])
+        verdict = self._settle(settlements)
+        end = time.monotonic() + _BUSY_LIMIT
+        while verdict is Verdict.BUSY:
+            if time.monotonic() > end:
+                raise StoreBusyError(
+                    f"an open transaction holds job {self._lease.job_id}; nothing was written"
+                )
+            time.sleep(_BUSY_PAUSE)
+            verdict = self._settle(settlements)
+        if verdict is not Verdict.APPLIED:
+            self.lost = True
+            raise LeaseLostError(
+                f"job {self._lease.job_id} is no longer held by this delivery"
+                f" ({verdict}); its transaction is rolled back"
+            )
+
+    def _settle(self, settlements: Settlements) -> Verdict:
+        try:
+            text, self.number = fetch_row(
+                self._connection,
+                f"SELECT {self._schema}._settle(%s::bigint[], %s::bigint[], %s, %s, %s, %s),"
+                " pg_current_xact_id()::text",
+                settlements.values(True, self._now()),
+            )
+        except psycopg.Error as error:
+            raise translate(error, self._where) from error
+        return settlements.answers(text)[0].verdict
+
+
+@contextmanager
+def open_transaction(
+    borrowed: AbstractContextManager[psycopg.Connection[Any]],
+    address: Address,
+    schema: str,
+    lease: Lease,
+    now: Callable[[], datetime | None],
+) -> Iterator[PostgresTransaction]:
+    """Commit at the end of the block, roll back if it raises or the lease was lost.
+
+    A commit of the handler's own on the connection is refused inside, and its own
+    `connection.transaction()` blocks are savepoints.
+    """
+    with borrowed as connection:
+        transaction = PostgresTransaction(connection, address.name, schema, lease, now)
+        is_at_the_end = False
+        try:
+            with connection.transaction():
+                yield transaction
+                is_at_the_end = True
+                if transaction.lost:
+                    raise psycopg.Rollback
+                if connection.pgconn.transaction_status == pq.TransactionStatus.INERROR:
+                    # COMMIT would roll back, and not even call it an error.
+                    raise StoreError(
+                        "a statement in this transaction failed, so nothing of it was written;"
+                        " put a statement that may fail into `with tx.connection.transaction():`"
+                    )
+        except psycopg.Error as error:
+            if not is_at_the_end:
+                raise  # by a statement of the handler's own
+            if transaction.number is None or not (is_lost(error) or connection.closed):
+                raise translate(error, address.name) from error
+            if not _has_committed(address, schema, lease, transaction.number):
+                raise StoreError(
+                    "the connection was lost and the transaction rolled back"
+                ) from error
+
+
+def _has_committed(address: Address, schema: str, lease: Lease, number: str) -> bool:
+    """Ask what became of a transaction whose COMMIT was never answered."""
+    end = time.monotonic() + _ASK_LIMIT
+    while True:
+        status: str | None = None
+        try:
+            with address.connect() as connection:
+                status = _status(connection, schema, lease, number)
+        except (psycopg.Error, StoreError):
+            pass  # still away
+        if status in ("committed", "aborted"):
+            return status == "committed"
+        if time.monotonic() > end:
+            raise OutcomeUnknownError(
+                "the connection was lost during COMMIT, and the database does not say whether it"
+                " happened"
+            )
+        time.sleep(_ASK_PAUSE)
+
+
+def _status(
+    connection: psycopg.Connection[Any], schema: str, lease: Lease, number: str
+) -> str | None:
+    """What the server says of a transaction by that number that would have ended this delivery."""
+    try:
+        [status] = fetch_row(connection, "SELECT pg_xact_status(%s::text::xid8)", [number])
+    except errors.InvalidParameterValue:
+        return "aborted"  # a promoted standby, which has not come to that number yet
+    if status != "committed":
+        return str(status) if status else None
+    # A promoted standby may have given the number to somebody else's transaction.
+    [is_running] = fetch_row(
+        connection,
+        f"SELECT EXISTS (SELECT FROM {schema}._jobs"  # noqa: S608
+        " WHERE id = %s AND token = %s AND state = 'running')",
+        [lease.job_id, lease.token],
+    )
+    return "aborted" if is_running else "committed"

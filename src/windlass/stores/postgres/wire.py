@@ -1,0 +1,164 @@
+"""What crosses to the SQL functions: batches as arrays and JSON texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from windlass.model.job import JobState
+from windlass.store.records import (
+    Cancel,
+    Complete,
+    Fail,
+    Lease,
+    NewJob,
+    Outcome,
+    Release,
+    Settled,
+    Verdict,
+)
+
+
+class _Spec(msgspec.Struct, omit_defaults=True):
+    """A NewJob as `_add_jobs` reads it; the payload is JSON inside JSON."""
+
+    task: str
+    payload: msgspec.Raw
+    queue: str | None = None
+    run_at: int | None = None
+    delay: int = 0
+    max_attempts: int | None = None
+    key: str | None = None
+    key_mode: str = "replace"
+    priority: int = 0
+    flags: tuple[str, ...] | None = None
+    keep: float | None = None
+
+
+class _Outcome(msgspec.Struct, omit_defaults=True):
+    """An `_outcome`."""
+
+    kind: str
+    output: msgspec.Raw | None = None
+    keep: float | None = None
+    error: str | None = None
+    delay: float | None = None
+    run_at: int | None = None
+    max_attempts: int | None = None
+    final: bool | None = None
+    payload: msgspec.Raw | None = None
+
+
+class _Other(msgspec.Struct):
+    id: int
+    token: int
+    outcome: _Outcome
+
+
+class _Kept(msgspec.Struct, omit_defaults=True):
+    id: int
+    output: msgspec.Raw | None = None
+    keep: float | None = None
+
+
+def encode_jobs(jobs: Sequence[NewJob]) -> str:
+    return msgspec.json.encode(
+        [
+            _Spec(
+                job.task,
+                msgspec.Raw(job.payload.encode()),
+                job.queue,
+                job.run_at,
+                job.delay,
+                job.max_attempts,
+                job.key,
+                job.key_mode,
+                job.priority,
+                job.flags,
+                job.keep,
+            )
+            for job in jobs
+        ]
+    ).decode()
+
+
+class Settlements:
+    """One call to settle, as the arguments of `_settle`, and the way back from its answer.
+
+    Completions go as two arrays; everything else one by one, and so does everything where two
+    deliveries of one job are settled together, since the answers then depend on their order.
+    """
+
+    def __init__(self, settlements: Sequence[tuple[Lease, Outcome]]) -> None:
+        self._count = len(settlements)
+        self._places: list[int] = []
+        self._ids: list[int] = []
+        self._tokens: list[int] = []
+        kept: list[_Kept] = []
+        others: list[_Other] = []
+        later: list[int] = []
+        twice = [n for n in Counter(lease.job_id for lease, _ in settlements).values() if n > 1]
+        for place, (lease, outcome) in enumerate(settlements):
+            if not isinstance(outcome, Complete) or twice:
+                others.append(_Other(lease.job_id, lease.token, _encode(outcome)))
+                later.append(place)
+                continue
+            self._places.append(place)
+            self._ids.append(lease.job_id)
+            self._tokens.append(lease.token)
+            if outcome.keep or lease.keep:
+                kept.append(_Kept(lease.job_id, _raw(outcome.output), outcome.keep))
+        self._places += later
+        self._kept = msgspec.json.encode(kept).decode() if kept else None
+        self._others = msgspec.json.encode(others).decode() if others else None
+
+    def values(self, careful: bool, now: datetime | None) -> list[Any]:
+        return [self._ids, self._tokens, self._kept, self._others, careful, now]
+
+    def answers(self, text: str | None) -> list[Settled]:
+        """In the order the settlements were given."""
+        if text is None:
+            return [_COMPLETED] * self._count
+        answers = [_COMPLETED] * self._count
+        for place, word in zip(self._places, _words(text), strict=True):
+            answers[place] = _ANSWERS[word]
+        return answers
+
+
+def _encode(outcome: Outcome) -> _Outcome:
+    match outcome:
+        case Complete():
+            return _Outcome("complete", output=_raw(outcome.output), keep=outcome.keep)
+        case Fail():
+            return _Outcome(
+                "fail",
+                error=outcome.error,
+                delay=outcome.delay,
+                run_at=outcome.run_at,
+                max_attempts=outcome.max_attempts,
+                final=outcome.final,
+                payload=_raw(outcome.payload),
+            )
+        case Release():
+            return _Outcome("release")
+        case Cancel():
+            return _Outcome("cancel")
+
+
+def _raw(text: str | None) -> msgspec.Raw | None:
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+_words = msgspec.json.Decoder(list[str]).decode
+_COMPLETED = Settled(Verdict.APPLIED, JobState.COMPLETED)
+_ANSWERS = {
+    **{state.value: Settled(Verdict.APPLIED, state) for state in JobState},
+    "waiting": Settled(Verdict.APPLIED, JobState.READY),
+    "lost": Settled(Verdict.LOST),
+    "missing": Settled(Verdict.MISSING),
+    "busy": Settled(Verdict.BUSY),
+}

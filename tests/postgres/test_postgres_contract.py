@@ -1,0 +1,88 @@
+"""The contract suite on real servers: PostgreSQL 16 and 18, and through a transaction pooler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import psycopg
+import pytest
+
+pytest.register_assert_rewrite("windlass.testing.contract")
+
+from tests.postgres.cluster import Cluster, shared_cluster  # noqa: E402
+from tests.postgres.pooler import TransactionPooler  # noqa: E402
+from windlass.clock import Clock  # noqa: E402
+from windlass.store.port import Store  # noqa: E402
+from windlass.stores.postgres import PostgresStore  # noqa: E402
+from windlass.stores.postgres.schema import prepare  # noqa: E402
+from windlass.testing import contract  # noqa: E402
+
+CASES = contract.cases()
+SCHEMA = "contract"
+EMPTY = """
+DROP TABLE IF EXISTS handlers_own;
+DELETE FROM contract._jobs;
+DELETE FROM contract._history;
+DELETE FROM contract._workers;
+DELETE FROM contract._bells;
+DELETE FROM contract._paused;
+"""
+
+
+def _database(cluster: Cluster) -> str:
+    """The database of this suite on a server, with its schema installed once."""
+    try:
+        url = cluster.create_database("contract")
+    except psycopg.errors.DuplicateDatabase:
+        return cluster.url("contract")
+    with psycopg.connect(url, autocommit=True) as connection:
+        prepare(connection, SCHEMA, "auto")
+    return url
+
+
+@contextmanager
+def _fresh(cluster: Cluster, make: Callable[[], Store]) -> Iterator[Callable[[], Store]]:
+    with psycopg.connect(_database(cluster), autocommit=True) as connection:
+        connection.execute("SET client_min_messages = warning")
+        connection.execute(EMPTY)
+    yield make
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("version", [16, 18])
+def test_contract(case: contract.Case, version: int) -> None:
+    cluster = shared_cluster(16 if version == 16 else 18)
+
+    def fresh(clock: Clock) -> AbstractContextManager[Callable[[], Store]]:
+        return _fresh(
+            cluster,
+            lambda: PostgresStore(cluster.url("contract"), schema_name=SCHEMA, clock=clock),
+        )
+
+    contract.run(case, fresh)
+
+
+@pytest.fixture(scope="module")
+def pooler() -> Iterator[TransactionPooler]:
+    cluster = shared_cluster(18)
+    _database(cluster)
+    with TransactionPooler("127.0.0.1", cluster.port, "contract", size=8) as pooler:
+        yield pooler
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_contract_through_a_pooler(case: contract.Case, pooler: TransactionPooler) -> None:
+    def fresh(clock: Clock) -> AbstractContextManager[Callable[[], Store]]:
+        return _fresh(
+            shared_cluster(18),
+            lambda: PostgresStore(
+                pooler.url("contract"),
+                schema_name=SCHEMA,
+                clock=clock,
+                listen=False,
+                prepared_statements=False,
+            ),
+        )
+
+    contract.run(case, fresh)
