@@ -20,7 +20,7 @@ from contextlib import (
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 from urllib.parse import unquote
 
 import msgspec
@@ -47,6 +47,9 @@ from windlass.tasks.folder import load_folder
 from windlass.tasks.options import Executor, make_options
 from windlass.tasks.registry import Registry
 from windlass.tasks.task import Task, make_task
+
+if TYPE_CHECKING:
+    from windlass.stores.postgres.graphile import Imported, Survey
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -115,6 +118,50 @@ def schema_sql(settings: config.Settings) -> str:
     from windlass.stores.postgres.schema import script
 
     return script(settings.schema)
+
+
+async def survey_graphile(app: App, source: str, *, include_locked: bool = False) -> Survey:
+    """What `import_graphile` would do; nothing is changed."""
+    store = await _opened_postgres(app)
+    from windlass.stores.postgres import graphile
+
+    return await asyncio.to_thread(
+        graphile.survey,
+        store.connection,
+        source,
+        app.settings.schema,
+        include_locked=include_locked,
+    )
+
+
+async def import_graphile(
+    app: App,
+    source: str,
+    *,
+    include_locked: bool = False,
+    on_progress: Callable[[int], None] = lambda moved: None,
+) -> Imported:
+    """Move the jobs of the graphile-worker schema `source` into the app's own, in batches."""
+    store = await _opened_postgres(app)
+    from windlass.stores.postgres import graphile
+
+    return await asyncio.to_thread(
+        graphile.move,
+        store.connection,
+        source,
+        app.settings.schema,
+        include_locked=include_locked,
+        on_progress=on_progress,
+    )
+
+
+async def _opened_postgres(app: App) -> Store:
+    if isinstance(app.store, MemoryStore | SqliteStore):
+        raise ConfigError(
+            f"graphile-worker's jobs are in PostgreSQL, and {app.settings.url} is not: name the"
+            " database they are in, -c postgresql://…"
+        )
+    return await app._opened()
 
 
 def _sqlite_path(url: str, rest: str) -> Path:
@@ -203,7 +250,8 @@ class App:
                 self.registry.add(task)
 
     def __repr__(self) -> str:
-        return f"<windlass.App {without_password(self.settings.url)} with {len(self.registry)} tasks>"
+        url = without_password(self.settings.url)
+        return f"<windlass.App {url} with {len(self.registry)} tasks>"
 
     # ── tasks ──
 

@@ -13,7 +13,7 @@ from windlass import __version__
 from windlass.cli import COMMANDS, cli
 from windlass.cli.jobs import jobs
 
-LATER = ("cron", "import", "serve", "token", "top")
+LATER = ("cron", "serve", "token", "top")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

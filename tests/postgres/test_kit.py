@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import asyncpg  # type: ignore[import-untyped]
+import asyncpg
 import psycopg
 import pytest
 from psycopg import errors
@@ -334,10 +334,12 @@ class TestPooler:
             raw.settimeout(30)
             raw.sendall(startup_packet(user="postgres", database=pooler.default_database))
             received = receive(raw, 1)
-            # Two whole transactions and the beginning of a third, before any answer is read.
-            raw.sendall(ask(1) + sync + message(b"Q", b"SELECT 2\0") + ask(3))
-            received = receive(raw, 2)
-            raw.sendall(ask(4) + sync)
+            # Two transactions before any answer is read; then one and the beginning of another.
+            raw.sendall(ask(1) + sync + message(b"Q", b"SELECT 2\0"))
+            received += receive(raw, 2)
+            raw.sendall(ask(3) + sync + ask(4))
+            received += receive(raw, 1)
+            raw.sendall(sync)
             received += receive(raw, 1)
             raw.sendall(message(b"X"))
         assert [answer[-1:] for answer in received if answer[:1] == b"D"] == [

@@ -22,11 +22,7 @@ CASES = contract.cases()
 SCHEMA = "contract"
 EMPTY = """
 DROP TABLE IF EXISTS handlers_own;
-DELETE FROM contract._jobs;
-DELETE FROM contract._history;
-DELETE FROM contract._workers;
-DELETE FROM contract._bells;
-DELETE FROM contract._paused;
+TRUNCATE contract._jobs, contract._history, contract._workers, contract._bells, contract._paused;
 """
 
 

@@ -13,8 +13,8 @@ from tests.sqlite.sqlite_kit import jobs, opened, plain, run, take
 from windlass.errors import StoreError, StoreUnavailableError
 from windlass.model.job import JobState
 from windlass.store.records import COMPLETE, ClaimRequest, NewJob, Reaped, Settled, Verdict
+from windlass.stores.migrations import Migration
 from windlass.stores.sqlite import schema, upkeep
-from windlass.stores.sqlite.schema import Migration
 from windlass.testing.clock import FakeClock
 
 DONE = Settled(Verdict.APPLIED, JobState.COMPLETED)
@@ -107,7 +107,9 @@ def test_a_migration_that_fails_leaves_nothing_behind(
 ) -> None:
     path = tmp_path / "jobs.db"
     real = schema.migrations()
-    broken = Migration(len(real) + 1, False, ("CREATE TABLE windlass_new (n)", "CREATE NONSENSE"))
+    broken = Migration(
+        len(real) + 1, "broken", False, "CREATE TABLE windlass_new (n);\nCREATE NONSENSE;"
+    )
 
     async def attempt() -> None:
         async with opened(path):
@@ -128,7 +130,9 @@ def test_a_newer_migration_is_applied_to_an_older_file(
 ) -> None:
     path = tmp_path / "jobs.db"
     real = schema.migrations()
-    more = Migration(len(real) + 1, False, ("ALTER TABLE windlass_jobs ADD COLUMN tenant TEXT",))
+    more = Migration(
+        len(real) + 1, "more", False, "ALTER TABLE windlass_jobs ADD COLUMN tenant TEXT;"
+    )
 
     async def add() -> None:
         async with opened(path) as store:

@@ -19,11 +19,13 @@ COMMANDS = {
     "migrate": "Install or update the schema.",
     "cleanup": "Remove what is no longer needed.",
     "unlock": "Free what dead workers held.",
+    "import": "Move jobs here from another queue.",
     "health": "Exit 0 if everything needed is there.",
     "doctor": "Say what is wrong here, and what to do.",
     "bench": "Measure this machine.",
     "demo": "See jobs run, fail, queue up and survive a crash.",
 }
+MODULES = {name: f"windlass.cli.{name}" for name in COMMANDS} | {"import": "windlass.cli.import_"}
 
 
 class Windlass(ExitCodes, LazyGroup):
@@ -33,7 +35,7 @@ class Windlass(ExitCodes, LazyGroup):
 @click.command(
     cls=Windlass,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    commands_by_name={name: (f"windlass.cli.{name}", text) for name, text in COMMANDS.items()},
+    commands_by_name={name: (MODULES[name], text) for name, text in COMMANDS.items()},
     examples=(
         "windlass demo                       # see it work, in half a minute",
         "windlass run shop:app               # work on the jobs of shop.py's app",

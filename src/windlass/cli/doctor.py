@@ -7,16 +7,16 @@ import sys
 import click
 
 from windlass.cli.base import FAILED, SCHEMA_TOO_NEW, Command
-from windlass.cli.findings import Finding, Level
 from windlass.cli.output import print_json
 from windlass.cli.place import Place, database, json_option
+from windlass.store.findings import Finding, Level
 
 _COLORS = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 
 
 @click.command(
     cls=Command,
-    examples=("windlass doctor", "windlass doctor -c sqlite:///jobs.db --json"),
+    examples=("windlass doctor", "windlass doctor -c postgresql:///shop --json"),
 )
 @json_option
 @database

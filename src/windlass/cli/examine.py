@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from windlass.app import App
-from windlass.cli.findings import Finding, Level
 from windlass.cli.output import plural
 from windlass.cli.place import Place, database_file
 from windlass.clock import SYSTEM, to_datetime, to_micros
 from windlass.errors import SchemaTooNewError, StoreError
+from windlass.store.findings import Examinable, Finding, Level
 from windlass.store.port import Store
 
 _NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
@@ -34,12 +34,14 @@ def examine(place: Place) -> list[Finding]:
         if not file.exists():
             return findings
     try:
-        findings += place.use(_database)
+        # A server is looked at as it is: nothing is made there, and an old schema is a finding.
+        place.use(lambda app: _database(app, findings), migrate="never" if file is None else None)
     except SchemaTooNewError as error:
         advice = "pip install --upgrade windlass"
         findings.append(Finding(Level.PROBLEM, "schema_too_new", str(error), advice))
     except StoreError as error:
-        findings.append(Finding(Level.PROBLEM, "database_unusable", str(error)))
+        advice = "correct -c/--connection, or mend what the line says"
+        findings.append(Finding(Level.PROBLEM, "database_unusable", str(error), advice))
     return findings
 
 
@@ -118,15 +120,17 @@ def _file_system(folder: Path) -> str | None:
 # ── the database ──
 
 
-async def _database(app: App) -> list[Finding]:
+async def _database(app: App, findings: list[Finding]) -> None:
+    """Add to the findings one by one, so that those before an error are told too."""
     await app.migrate()
     store = app.store
-    findings: list[Finding] = []
     file = database_file(app.settings.url)
     if file is not None:
         findings += _sqlite(store, file)
-    findings += await _workers_and_jobs(app, store)
-    return findings
+    if isinstance(store, Examinable):
+        findings += await store.examine()
+    if not any(finding.code in ("no_schema", "schema_too_old") for finding in findings):
+        findings += await _workers_and_jobs(app, store)
 
 
 def _sqlite(store: Store, file: Path) -> Iterator[Finding]:
@@ -163,8 +167,11 @@ def _sqlite(store: Store, file: Path) -> Iterator[Finding]:
 
 
 async def _workers_and_jobs(app: App, store: Store) -> list[Finding]:
+    before = SYSTEM.now()
     now = await store.now()
-    skew = abs(now - SYSTEM.now()) / _SECOND
+    after = SYSTEM.now()
+    # The answer was given some time between the two; only what lies outside is a difference.
+    skew = max(before - now, now - after, 0) / _SECOND
     workers = await app.client.workers()
     alive = [worker for worker in workers if worker.expires_at > now]
     dead = [worker for worker in workers if worker.expires_at <= now and worker.running]

@@ -8,6 +8,7 @@ from windlass.app import App
 from windlass.cli.base import Command, CommandFailed
 from windlass.cli.output import plural, print_json
 from windlass.cli.place import Place, database, json_option
+from windlass.observe.urls import without_password
 
 
 @click.command(
@@ -30,9 +31,13 @@ def health(place: Place, needs_worker: bool, as_json: bool) -> None:
         await app.migrate()
         now = await app.store.now()
         workers = [worker.id for worker in await app.client.workers() if worker.expires_at > now]
-        return {"url": app.settings.url, "workers": workers, "jobs": await app.client.counts()}
+        return {
+            "url": without_password(app.settings.url),
+            "workers": workers,
+            "jobs": await app.client.counts(),
+        }
 
-    found = place.use(work)
+    found = place.use(work, migrate="check")
     alive = found["workers"]
     assert isinstance(alive, list)
     is_healthy = bool(alive) or not needs_worker

@@ -12,7 +12,7 @@ import click
 class LazyGroup(click.Group):
     """`commands_by_name` maps a name to its module and its line in the list of commands.
 
-    The module holds the command in a variable called like the command.
+    The module holds the command in a variable called like the module.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self._by_name:
             return None
         module, _ = self._by_name[cmd_name]
-        command = getattr(importlib.import_module(module), cmd_name)
+        command = getattr(importlib.import_module(module), module.rpartition(".")[2])
         assert isinstance(command, click.Command)
         return command
 

@@ -8,14 +8,15 @@ from windlass.app import App, schema_sql
 from windlass.cli.base import Command
 from windlass.cli.output import say
 from windlass.cli.place import Place, database
+from windlass.observe.urls import without_password
 
 
 @click.command(
     cls=Command,
     examples=(
         "windlass migrate                           # the database of the settings",
-        "windlass migrate -c sqlite:///jobs.db",
-        "windlass migrate --sql > schema.sql        # print it and connect to nothing",
+        "windlass migrate -c postgresql://owner@db.example/shop -s jobs",
+        "windlass migrate --sql -c postgresql:///shop | psql shop   # connects to nothing itself",
     ),
 )
 @click.option("--sql", "print_sql", is_flag=True, help="Print the schema; connect to nothing.")
@@ -31,7 +32,8 @@ def migrate(place: Place, print_sql: bool) -> None:
 
     async def work(app: App) -> str:
         await app.migrate()
-        return app.settings.url
+        return without_password(app.settings.url)
 
-    url = place.use(work, must_exist=False)
+    # Whoever says so means it, also where workers are told to leave the schema alone.
+    url = place.use(work, must_exist=False, migrate="auto")
     say(f"the schema of {url} is up to date")

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from typing import Any, Literal, TypeVar
+from urllib.parse import unquote
 
 import click
 
@@ -28,8 +28,8 @@ class Place:
     connection: str | None
     schema: str | None
 
-    def make_app(self) -> App:
-        return App(self.connection, schema=self.schema)
+    def make_app(self, **settings: Any) -> App:
+        return App(self.connection, schema=self.schema, **settings)
 
     def use(
         self,
@@ -37,16 +37,21 @@ class Place:
         *,
         must_exist: bool = True,
         says_if_new: bool = False,
+        migrate: Literal["auto", "check", "never"] | None = None,
     ) -> T:
         """Run `work` with an app on this database, and close it again.
 
-        With `must_exist` a file that is not there is an error rather than made: a mistyped path
-        must not look like an empty queue. With `says_if_new` it is made, and said so.
+        With `must_exist` a file or schema that is not there is an error rather than made: a
+        mistyped name must not look like an empty queue. With `says_if_new` it is made, and said
+        so. `migrate` goes before the setting of that name.
         """
-        app = self.make_app()
+        app = self.make_app(migrate=migrate)
         if app.settings.url.startswith("memory:"):
             raise ConfigError("jobs in memory:// live in one process; name a file: -c sqlite:///…")
         file = database_file(app.settings.url)
+        is_server = file is None
+        if is_server and must_exist and not says_if_new and app.settings.migrate == "auto":
+            app.configure(migrate="check")
         is_new = file is not None and not file.exists()
         if is_new and must_exist and not says_if_new:
             raise StoreUnavailableError(
@@ -68,8 +73,8 @@ class Place:
 
 def database_file(url: str) -> Path | None:
     """The file a sqlite URL names; None for other databases."""
-    parts = urlsplit(url)
-    return Path(unquote(parts.path)[1:]) if parts.scheme == "sqlite" else None
+    scheme, _, rest = url.partition("://")
+    return Path(unquote(rest[1:])) if scheme == "sqlite" else None
 
 
 def _set_log_level(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -82,7 +87,8 @@ connection_option = click.option(
     "-c",
     "--connection",
     metavar="URL",
-    help="Where the jobs are: sqlite:///jobs.db, postgresql://…; else WINDLASS_URL and so on.",
+    help="Where the jobs are: sqlite:///jobs.db, postgresql://…, or the name of a local PostgreSQL"
+    " database; else WINDLASS_URL and so on.",
 )
 schema_option = click.option(
     "-s", "--schema", metavar="NAME", help="The PostgreSQL schema.  [default: windlass]"

@@ -45,12 +45,19 @@ def _complete_task(
         "windlass run shop:app --once              # run what is ready, then end",
         "windlass run shop:app --processes 4       # four worker processes",
         "windlass run --watch                      # start again when a file changes",
+        "windlass run shop:app -c postgresql://worker@db.example/shop -s jobs --migrate check",
     ),
 )
 @click.argument("target", metavar="[MODULE:APP]", required=False)
 @connection_option
 @schema_option
 @click.option("--schema-only", is_flag=True, help="Install or update the schema, then end.")
+@click.option(
+    "--migrate",
+    type=click.Choice(["auto", "check", "never"]),
+    help="The schema: install or update it, refuse to start unless it is up to date, or leave it"
+    " alone.  [default: auto]",
+)
 @click.option("--once", is_flag=True, help="Run what is ready, and what it makes ready, then end.")
 @click.option("-w", "--watch", is_flag=True, help="Start again when the code changes.")
 @click.option("--tasks", metavar="DIR", help="The tasks folder.  [default: tasks]")
@@ -61,7 +68,8 @@ def _complete_task(
     "-m",
     "--max-pool-size",
     type=click.IntRange(1),
-    help="The most PostgreSQL connections.  [default: 10]",
+    help="The most PostgreSQL connections handlers share; a worker has up to six more of its own."
+    "  [default: 10]",
 )
 @click.option(
     "--poll-interval",
@@ -72,7 +80,7 @@ def _complete_task(
 @click.option(
     "--no-prepared-statements",
     is_flag=True,
-    help="Prepare no statements, for some poolers. Only means something for PostgreSQL.",
+    help="Rely on nothing that a transaction pooler forgets. Only means something for PostgreSQL.",
 )
 @click.option(
     "--no-listen",
@@ -125,6 +133,10 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     """
     if options["once"] and options["schema_only"]:
         raise click.UsageError("--once and --schema-only exclude each other.", ctx)
+    if options["schema_only"] and options["migrate"] not in (None, "auto"):
+        raise click.UsageError(
+            f"--schema-only and --migrate {options['migrate']} exclude each other.", ctx
+        )
     if options["target"] and options["tasks"]:
         raise click.UsageError("Give MODULE:APP or --tasks, not both.", ctx)
     supervisor = supervised.connect()
@@ -165,6 +177,9 @@ def _make_app(options: Mapping[str, Any]) -> App:
         "url": options["connection"],
         "schema": options["schema"],
         "max_pool_size": options["max_pool_size"],
+        "listen": False if options["no_listen"] else None,
+        "prepared_statements": False if options["no_prepared_statements"] else None,
+        "migrate": "auto" if options["schema_only"] else options["migrate"],
     }
     if options["target"]:
         app = find_app(options["target"])

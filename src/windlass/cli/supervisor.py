@@ -7,6 +7,7 @@ Ctrl-C in the terminal reaches the supervisor alone, which passes it on, so nobo
     ended with 0                          lets it be (it ran dry with --once, or was told to stop)
     had its --max-jobs                    starts it anew
     died although it had worked           starts it anew, after a pause of 0.5 to 30 s
+    ended with 57 (schema too new)        stops the others and ends with 57
     failed before it ever worked          stops the others and ends with its code
     … while files are watched             waits for the next change
 """
@@ -126,6 +127,10 @@ class Supervisor:
                 _logger.info("worker %d had its --max-jobs and starts anew", child.process.pid)
             elif code == DONE:
                 self._one_works.set()
+                return
+            elif code == SCHEMA_TOO_NEW and child.is_ready:
+                self._exit_code = code
+                self._begin_stop()
                 return
             elif not child.is_ready:
                 if not await self._never_worked(code, child):

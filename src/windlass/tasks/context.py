@@ -160,7 +160,8 @@ class Context:
 
     def _query(self, sql: str, values: Sequence[Any] | dict[str, Any]) -> list[Any]:
         with self._around.store.connection() as connection:
-            rows = connection.execute(sql, values).fetchall()
+            cursor = connection.execute(sql, values) if values else connection.execute(sql)
+            rows = cursor.fetchall() if cursor.description is not None else []
             connection.commit()
             return list(rows)
 

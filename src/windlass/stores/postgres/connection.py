@@ -83,8 +83,8 @@ class Address:
         if "@" in url.partition("://")[2].partition("?")[0].partition("/")[2]:
             # libpq would take the rest of the password for the database, and tell everybody.
             raise ConfigError(
-                f"{without_password(url)!r} has an @ behind its host; write %2F, %3F and %23 for"
-                " /, ? and # in a password"
+                f"{without_password(url)!r} has an @ behind its host; write %2F for a / in a"
+                " password"
             )
         self._session = session
         self._parameters: dict[str, Any] = {

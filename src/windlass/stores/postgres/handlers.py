@@ -3,19 +3,25 @@ exhaust; a pool of the caller's own takes the place of both."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import psycopg
 import psycopg_pool
-from psycopg import conninfo
+from psycopg import conninfo, pq
+from psycopg.rows import tuple_row
 
-from windlass.errors import ConfigError, StoreUnavailableError
+from windlass.errors import ConfigError, StoreClosedError, StoreUnavailableError
 from windlass.stores.postgres.connection import Address, is_stale
 
 WAIT_LIMIT = 30.0
 """Seconds a handler waits for a free connection."""
+
+_ASK_AGAIN = 5.0
+"""Seconds after which it asks again: the pool gives up connecting after a while of failures, and
+only a new request makes it try once more."""
 
 Pool = psycopg_pool.ConnectionPool[Any]
 
@@ -64,24 +70,57 @@ class HandlerConnections:
     @property
     def borrow_for_store(self) -> Callable[[], AbstractContextManager[Any]] | None:
         """How the store gets its connections, where the caller gave a pool."""
-        return None if self._given is None else self._given.connection
+        return None if self._given is None else self._borrow_for_store
 
     @contextmanager
     def borrow(self) -> Iterator[psycopg.Connection[Any]]:
-        pool = self._given or self._own
-        assert pool is not None
-        try:
-            connection = pool.getconn()
-        except psycopg_pool.PoolTimeout as error:
-            raise StoreUnavailableError(
-                f"no connection came free within {WAIT_LIMIT:g} s; handlers share"
-                f" {pool.max_size} (max_pool_size)"
-            ) from error
-        try:
+        with self._taken() as connection:
             with connection:  # commits, or rolls back
                 yield connection
+
+    @contextmanager
+    def _borrow_for_store(self) -> Iterator[psycopg.Connection[Any]]:
+        """One of the caller's, made like the store's own for as long as the store has it."""
+        with self._taken() as connection:
+            theirs = connection.autocommit, connection.row_factory, connection.cursor_factory
+            connection.autocommit = True
+            connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
+            try:
+                yield connection
+            finally:
+                if not connection.closed:
+                    autocommit, connection.row_factory, connection.cursor_factory = theirs
+                    connection.autocommit = autocommit
+
+    @contextmanager
+    def _taken(self) -> Iterator[psycopg.Connection[Any]]:
+        pool = self._given or self._own
+        if pool is None:
+            raise StoreClosedError("this store was closed")
+        connection = _take(pool)
+        try:
+            yield connection
         finally:
             pool.putconn(connection)
+
+
+def _take(pool: Pool) -> psycopg.Connection[Any]:
+    end = time.monotonic() + pool.timeout
+    while True:
+        left = end - time.monotonic()
+        try:
+            connection: psycopg.Connection[Any] = pool.getconn(
+                timeout=min(_ASK_AGAIN, max(left, 0.001))
+            )
+            return connection
+        except psycopg_pool.PoolTimeout as error:
+            if left <= _ASK_AGAIN:
+                raise StoreUnavailableError(
+                    f"no connection came free within {pool.timeout:g} s; at most {pool.max_size}"
+                    " are shared by all handlers (max_pool_size)"
+                ) from error
+        except (psycopg_pool.PoolClosed, psycopg_pool.TooManyRequests) as error:
+            raise StoreUnavailableError(f"the pool gives no connection: {error}") from error
 
 
 def _check(connection: psycopg.Connection[Any]) -> None:
@@ -93,10 +132,6 @@ def _check(connection: psycopg.Connection[Any]) -> None:
 def _conninfo_of(pool: Any) -> str:
     if callable(pool.conninfo) or callable(pool.kwargs):
         raise ConfigError("pool= needs a pool whose address is a text, not a function")
-    known = {key: value for key, value in (pool.kwargs or {}).items() if key in _PARAMETERS}
+    libpq = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    known = {key: value for key, value in (pool.kwargs or {}).items() if key in libpq}
     return conninfo.make_conninfo(pool.conninfo, **known)
-
-
-_PARAMETERS = frozenset(
-    {"host", "hostaddr", "port", "dbname", "user", "password", "options", "sslmode"}
-)

@@ -4,12 +4,14 @@ Index entries of claimed jobs stay until vacuum may remove them, and while someb
 snapshot it may not: they pile up at the head of the index, and every claim would read them again.
 So a claim that read many more entries than it returned is followed by claims that start after the
 last job it took. What comes before that mark (a more urgent job, one that was handed back) is found
-by a look from the very start, which is taken often while it is cheap and seldom while it is not.
+by a look from the very start. One is taken when a claim comes short, when something was written or
+heard of, and now and then; but looks that take long take no more than their share of the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from windlass.clock import Clock
 from windlass.store.records import ClaimRequest, Lease
@@ -26,40 +28,67 @@ MOST_PAUSE = 1.0
 Mark = tuple[int, int, int]
 
 
+class Start(NamedTuple):
+    """After which job of each task, and after which bell."""
+
+    tasks: dict[str, Mark]
+    bell: int
+
+
 class Marks:
     """The marks of one worker, by task, and when to look from the very start again."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._marks: dict[str, Mark] = {}
+        self._bell = 0
         self._is_crowded = False
-        self._look_at = 0.0
+        self._is_stirred = False
+        self._looked_at = 0.0
+        self._cost = 0.0
 
-    def start(self) -> dict[str, Mark]:
-        """The places to claim after; none of them for a look from the very start."""
-        if self._is_crowded and self._clock.monotonic() < self._look_at:
-            return dict(self._marks)
-        return {}
+    def stir(self) -> None:
+        """Something new may lie before the marks."""
+        self._is_stirred = True
+
+    def start(self) -> Start | None:
+        """Where to claim from; None for a look from the very start."""
+        if not self._is_crowded:
+            return None
+        since = self._clock.monotonic() - self._looked_at
+        rest = 0.0 if self._is_stirred else LEAST_PAUSE
+        if since >= max(rest, self._share):
+            return None
+        return Start(dict(self._marks), self._bell)
+
+    @property
+    def _share(self) -> float:
+        return min(self._cost * SHARE, MOST_PAUSE)
 
     @property
     def pause(self) -> float:
-        """Seconds until the next look from the very start."""
-        return max(0.0, self._look_at - self._clock.monotonic())
+        """Seconds until a look from the very start is allowed."""
+        return max(0.0, self._looked_at + self._share - self._clock.monotonic())
 
     def learn(
         self,
         request: ClaimRequest,
         leases: Sequence[Lease],
         *,
+        bell: int,
         entries: int,
         began: float | None,
     ) -> None:
-        """After a claim that read that many entries; `began` is when it did, from the start."""
+        """After a claim that read that many entries and answered bells up to `bell`; `began` is
+        when it did, if from the very start."""
+        self._bell = max(self._bell, bell)
         for lease in leases:
             if not lease.suspect:
                 self._marks[lease.task] = (lease.priority, lease.run_at, lease.job_id)
         if began is None:
+            self._is_stirred = self._is_stirred or len(leases) < request.limit
             return
-        now = self._clock.monotonic()
+        self._looked_at = self._clock.monotonic()
+        self._cost = self._looked_at - began
+        self._is_stirred = False
         self._is_crowded = entries > len(leases) + len(request.tasks) + SPARE
-        self._look_at = now + min(max((now - began) * SHARE, LEAST_PAUSE), MOST_PAUSE)

@@ -82,6 +82,7 @@ def render(text: str, schema: str) -> str:
         "{latch}": f"'{latch(schema)}'::bigint",
         "{sequence}": _literal(f"{name}._jobs_id_seq") + "::regclass",
         "{ready_index}": _literal(f"{name}._jobs_ready"),
+        "{bells_index}": _literal(f"{name}._bells_pkey"),
         "{superseded}": _literal(rules.SUPERSEDED),
         "{killed}": _literal(rules.KILLED),
         "{max_attempts}": str(DEFAULT_MAX_ATTEMPTS),

@@ -53,7 +53,7 @@ from windlass.stores.postgres.handlers import HandlerConnections
 from windlass.stores.postgres.joined import PostgresJoined
 from windlass.stores.postgres.lifeline import PostgresLifeline
 from windlass.stores.postgres.listener import Listener
-from windlass.stores.postgres.marks import Marks
+from windlass.stores.postgres.marks import Marks, Start
 from windlass.stores.postgres.transaction import open_transaction
 from windlass.stores.postgres.wire import Settlements, encode_jobs
 
@@ -169,11 +169,17 @@ class PostgresStore:
             )
 
     def _hint(self) -> None:
+        self._stir()
         for hint in tuple(self._hints):
             hint()
 
+    def _stir(self) -> None:
+        for marks in tuple(self._marks.values()):
+            marks.stir()
+
     def _hint_here(self) -> None:
-        """For workers of this process, when no notification will reach them."""
+        """After a write: for workers of this process, when no notification will reach them."""
+        self._stir()
         if self._listener is None or not self._listener.is_listening:
             self._hint()
 
@@ -252,21 +258,29 @@ class PostgresStore:
         if found:
             return found
         marks = self._marks.setdefault(request.worker, Marks(self._clock))
-        refusals = 0
-        while True:
-            leases, refused = await self._claim(request, marks)
-            if leases or not refused or refusals == _MOST_REFUSALS:
+        for _ in range(_MOST_REFUSALS):
+            start = marks.start()
+            leases, refused = await self._claim(request, marks, start)
+            if leases:
                 return leases
-            refusals += 1
+            if start is not None and marks.pause == 0.0:
+                continue  # now from the very start
+            if not refused:
+                break
             await asyncio.sleep(_REFUSED_PAUSE)
+        if start is not None:
+            # What lies before the marks is looked for soon, hint or no hint.
+            asyncio.get_running_loop().call_later(marks.pause, self._hint)
+        return []
 
-    async def _claim(self, request: ClaimRequest, marks: Marks) -> tuple[list[Lease], bool]:
+    async def _claim(
+        self, request: ClaimRequest, marks: Marks, start: Start | None
+    ) -> tuple[list[Lease], bool]:
         base = secrets.randbits(62)
-        start = marks.start()
-        began = None if start else self._clock.monotonic()
+        began = self._clock.monotonic() if start is None else None
         call = self._open_crew().submit(self._claim_now, request, base, start)
         try:
-            text, refused, after, entries = await asyncio.shield(asyncio.wrap_future(call))
+            text, refused, after, bell, entries = await asyncio.shield(asyncio.wrap_future(call))
         except asyncio.CancelledError:
             call.add_done_callback(self._hand_back)
             raise
@@ -275,19 +289,16 @@ class PostgresStore:
             raise
         leases: list[Lease] = [] if text is None else _leases(text)
         self._after[request.worker] = after
-        marks.learn(request, leases, entries=entries, began=began)
-        if start and not leases:
-            # What lies before the marks is looked for soon, hint or no hint.
-            asyncio.get_running_loop().call_later(marks.pause, self._hint)
+        marks.learn(request, leases, bell=bell, entries=entries, began=began)
         return leases, refused
 
     def _claim_now(
-        self, request: ClaimRequest, base: int, marks: dict[str, Any]
-    ) -> tuple[str | None, bool, str, int]:
+        self, request: ClaimRequest, base: int, start: Start | None
+    ) -> tuple[str | None, bool, str, int, int]:
         statement = self._sql(
-            "SELECT leases, is_refused, next_after, entries FROM {schema}._claim("
+            "SELECT leases, is_refused, next_after, next_bell, entries FROM {schema}._claim("
             "%s, %s::text[], %s::integer, %s::integer, %s::float8, %s::bigint, %s::json,"
-            " %s::text[], %s, %s, %s::json, %s)"
+            " %s::text[], %s, %s, %s::json, %s::bigint, %s)"
         )
         values = [
             request.worker,
@@ -300,13 +311,14 @@ class PostgresStore:
             list(request.forbidden_flags),
             request.past_heads,
             self._after.get(request.worker, ""),
-            msgspec.json.encode(marks).decode(),
+            msgspec.json.encode({} if start is None else start.tasks).decode(),
+            0 if start is None else start.bell,
             self._now,
         ]
-        text, refused, after, entries = self._open_crew().call(
+        text, refused, after, bell, entries = self._open_crew().call(
             lambda connection: fetch_row(connection, statement, values)
         )
-        return text, refused, after, entries
+        return text, refused, after, bell, entries
 
     def _hand_back(self, call: Any) -> None:
         """A claim whose caller was cancelled: nobody will ever run these deliveries."""
@@ -338,7 +350,8 @@ class PostgresStore:
             return []
         prepared = Settlements(settlements)
         answers = await asyncio.wrap_future(crew.submit(self._settle_now, prepared))
-        self._hint_here()
+        if prepared.may_make_ready:
+            self._hint_here()
         return answers
 
     def _settle_now(self, settlements: Settlements) -> list[Settled]:

@@ -25,9 +25,10 @@ END $$;
 -- Answer the doorbells: in each queue that rang and has no active job, the best waiting one
 -- becomes ready. Only here does a queued job become ready, one caller at a time, behind the latch.
 -- Bells are read before the queues are looked at: a job that leaves after the look has rung a bell
--- that this call has not taken.
-CREATE FUNCTION {schema}._admit(OUT refused boolean, OUT admitted integer)
-LANGUAGE plpgsql
+-- that this call has not taken. Only bells after `_after` are looked for; `last` is the last taken.
+CREATE FUNCTION {schema}._admit(
+  _after bigint, OUT refused boolean, OUT admitted integer, OUT last bigint
+) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
@@ -36,7 +37,8 @@ DECLARE
 BEGIN
   refused := false;
   admitted := 0;
-  IF NOT EXISTS (SELECT FROM {schema}._bells) THEN
+  last := _after;
+  IF NOT EXISTS (SELECT FROM {schema}._bells AS b WHERE b.n > _after) THEN
     RETURN;
   END IF;
   IF NOT pg_try_advisory_xact_lock({latch}) THEN
@@ -45,15 +47,15 @@ BEGIN
   END IF;
   WITH taken AS (
     DELETE FROM {schema}._bells AS b USING (
-      SELECT c.ctid AS tid FROM {schema}._bells AS c ORDER BY c.n LIMIT 2000
+      SELECT c.ctid AS tid FROM {schema}._bells AS c WHERE c.n > _after ORDER BY c.n LIMIT 2000
     ) AS first
     WHERE b.ctid = first.tid
-    RETURNING b.queue
+    RETURNING b.n, b.queue
   )
-  SELECT array_agg(DISTINCT t.queue) INTO rung FROM taken AS t
-  WHERE NOT EXISTS (
+  SELECT coalesce(max(t.n), _after), array_agg(DISTINCT t.queue) FILTER (WHERE NOT EXISTS (
     SELECT FROM {schema}._paused AS p WHERE p.kind = 'queue' AND p.name = t.queue
-  );
+  ))
+  INTO last, rung FROM taken AS t;
   IF rung IS NULL THEN
     RETURN;
   END IF;
@@ -192,15 +194,15 @@ RETURN json_build_array(
 -- tells by it what was taken.
 --
 -- One ordered branch per task, merged: nothing is read that is not returned, but for one row per
--- task. `_marks` gives per task the place to start after: where index entries of claimed jobs
--- cannot be removed yet (an old snapshot is open) they pile up before it. `entries` is how many
--- index entries were read, so that the caller can tell.
+-- task. `_marks` gives per task the place to start after, `_bell` the same for the bells: where
+-- index entries of claimed jobs cannot be removed yet (an old snapshot is open) they pile up before
+-- it. `entries` is how many index entries were read, so that the caller can tell.
 CREATE FUNCTION {schema}._claim(
   _worker text, _tasks text[], _limit integer, _suspects integer, _lease float8, _base bigint,
   _longer json, _forbidden text[], _past_heads boolean, _after text, _marks json,
-  _now timestamptz DEFAULT NULL,
+  _bell bigint, _now timestamptz DEFAULT NULL,
   OUT leases text, OUT taken integer, OUT is_refused boolean, OUT next_after text,
-  OUT entries bigint
+  OUT next_bell bigint, OUT entries bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
@@ -211,7 +213,8 @@ DECLARE
   exchange record;
   branches text;
   query text;
-  before bigint := pg_stat_get_xact_tuples_returned({ready_index}::regclass);
+  before bigint := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
+    + pg_stat_get_xact_tuples_returned({bells_index}::regclass);
 BEGIN
   taken := 0;
   next_after := _after;
@@ -222,8 +225,9 @@ BEGIN
       WHERE NOT EXISTS (SELECT FROM {schema}._paused AS p WHERE p.kind = 'task' AND p.name = t)
     );
   END IF;
-  admission := {schema}._admit();
+  admission := {schema}._admit(_bell);
   is_refused := admission.refused;
+  next_bell := admission.last;
   IF _past_heads THEN
     exchange := {schema}._exchange_heads(_tasks, _suspects, _forbidden, _after);
     next_after := exchange.next_after;
@@ -234,8 +238,9 @@ BEGIN
   END IF;
   IF cardinality(_tasks) <= 64 THEN
     SELECT string_agg(format(
-      'SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j'
-      ' WHERE j.state = ''ready'' AND NOT j.suspect AND j.task = $1[%s]%s%s',
+      '(SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j'
+      ' WHERE j.state = ''ready'' AND NOT j.suspect AND j.task = $1[%s]%s%s'
+      ' ORDER BY j.priority, j.run_at, j.id)',
       i,
       CASE WHEN _marks ->> _tasks[i] IS NOT NULL THEN format(
         ' AND (j.priority, j.run_at, j.id) > (%s, %L::timestamptz, %s)',
@@ -259,7 +264,8 @@ BEGIN
       ' ORDER BY j.priority, j.run_at, j.id LIMIT $3)';
   END IF;
   query := 'WITH picked AS MATERIALIZED ('
-    'SELECT l.tid FROM (' || branches || ' ORDER BY 2, 3, 4) AS c CROSS JOIN LATERAL ('
+    'SELECT l.tid FROM (SELECT u.* FROM (' || branches || ') AS u'
+    ' ORDER BY u.priority, u.run_at, u.id) AS c CROSS JOIN LATERAL ('
     'SELECT r.ctid AS tid FROM {schema}._jobs AS r WHERE r.ctid = c.tid AND r.state = ''ready'''
     ' FOR NO KEY UPDATE SKIP LOCKED) AS l LIMIT $4'
     '), given AS ('
@@ -271,7 +277,8 @@ BEGIN
     ' given.id)::text, count(*)::integer FROM given';
   EXECUTE query INTO leases, taken
   USING _tasks, _forbidden, _suspects, _limit, _base, number, at, _longer, _worker;
-  entries := pg_stat_get_xact_tuples_returned({ready_index}::regclass) - before;
+  entries := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
+    + pg_stat_get_xact_tuples_returned({bells_index}::regclass) - before;
   IF _past_heads THEN
     PERFORM {schema}._put_back(exchange.heads, exchange.candidates);
   END IF;

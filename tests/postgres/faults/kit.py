@@ -1,0 +1,175 @@
+"""Worker processes over a PostgreSQL database, and what must hold when the dust has settled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.faults import ledger
+from tests.faults.kit import until
+from windlass import App
+
+ROOT = Path(__file__).parents[3]
+LEASE = 2.0
+SWEEP = 0.5
+EFFECTS = "CREATE TABLE effects (job bigint NOT NULL, n integer NOT NULL)"
+
+_SICK = re.compile(r"Traceback|Exception ignored|never retrieved|never awaited|Fatal Python")
+
+_ERROR = re.compile(r"\] (ERROR|FATAL|PANIC):(?!  canceling statement due to lock timeout)")
+
+
+class Place:
+    """One database, one ledger and any number of worker processes, each with a log of its own.
+
+    `url` is what the test itself uses; workers and producers may go through `worker_url`.
+    """
+
+    def __init__(self, folder: Path, url: str, worker_url: str | None = None) -> None:
+        self.url = url
+        self.worker_url = worker_url or url
+        self.folder = folder
+        self.ledger = folder / "ledger.jsonl"
+        self.app = App(url, listen=False)
+        self.app.sync.counts()  # installs the schema
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._started = 0
+        with self.connect() as connection:
+            connection.execute(EFFECTS)
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """A connection of the test's own, in autocommit."""
+        return psycopg.connect(self.url, autocommit=True, application_name="test")
+
+    def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self.connect() as connection:
+            return connection.execute(statement.encode(), values).fetchall()
+
+    # ── processes ──
+
+    def spawn(self, module: str, **settings: Any) -> subprocess.Popen[bytes]:
+        """Run a module of this package; its output goes to a log of its own."""
+        chosen = {"lease": LEASE, "reap_interval": SWEEP, "poll_interval": 0.5, **settings}
+        environment = {
+            **os.environ,
+            "WINDLASS_URL": self.worker_url,
+            "LEDGER": str(self.ledger),
+            **{f"WINDLASS_{name.upper()}": str(value) for name, value in chosen.items()},
+        }
+        self._started += 1
+        with (self.folder / f"process-{self._started}.log").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", f"tests.postgres.faults.{module}"],
+                cwd=ROOT,
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
+
+    def start(self, count: int = 1, **settings: Any) -> list[subprocess.Popen[bytes]]:
+        """Start workers and wait until each says it is ready."""
+        started = [self.spawn("worker_app", **settings) for _ in range(count)]
+        self.workers += started
+        wanted = {worker.pid for worker in started}
+        until(
+            lambda: wanted <= {event["pid"] for event in self.events("ready")},
+            "workers to be ready",
+        )
+        return started
+
+    def stop(self) -> list[int]:
+        """SIGTERM every worker; their exit codes."""
+        for worker in self.workers:
+            if worker.poll() is None:
+                worker.send_signal(signal.SIGTERM)
+        codes = [worker.wait(timeout=30) for worker in self.workers]
+        self.workers = []
+        return codes
+
+    # ── what can be seen ──
+
+    def events(self, kind: str | None = None) -> list[dict[str, Any]]:
+        found = ledger.read(self.ledger)
+        return [event for event in found if kind is None or event["event"] == kind]
+
+    def logs(self) -> list[str]:
+        """What each process has written, in the order they were started."""
+        return [
+            (self.folder / f"process-{number}.log").read_text()
+            for number in range(1, self._started + 1)
+        ]
+
+    def counts(self) -> dict[str, int]:
+        return self.app.sync.counts()
+
+    def unfinished(self) -> int:
+        """Jobs that run or may still run."""
+        counts = self.counts()
+        return counts["scheduled"] + counts["ready"] + counts["running"]
+
+    def until_empty(self, timeout: float = 30.0) -> None:
+        """Wait until no job is left, whatever its state."""
+        until(lambda: sum(self.counts().values()) == 0, "all jobs to be done", timeout)
+
+    # ── what must hold ──
+
+    def check_at_rest(self) -> None:
+        """I10: nothing runs, no worker is known, and none of their connections is left."""
+        assert self.counts()["running"] == 0
+        assert self.ask("SELECT name FROM windlass._workers") == []
+        own = "pid <> pg_backend_pid() AND datname = current_database()"
+        asyncio.run(self.app.close())
+        until(
+            lambda: self.ask(f"SELECT FROM pg_stat_activity WHERE {own}") == [],
+            "every connection to be closed",
+        )
+
+    def check_processes(self) -> None:
+        """I12: no process met an error that nobody caught."""
+        for log in self.logs():
+            assert not _SICK.search(log), log
+
+    def check_deliveries(self) -> None:
+        ledger.check_deliveries(self.events())
+
+    def check_effects(self, wanted: list[int]) -> None:
+        """I1, I2, I6: each of these jobs took effect exactly once, and no other job did."""
+        found = sorted(job for [job] in self.ask("SELECT job FROM effects"))
+        assert found == sorted(wanted)
+
+
+@contextmanager
+def place(folder: Path, url: str, worker_url: str | None = None) -> Iterator[Place]:
+    here = Place(folder, url, worker_url)
+    try:
+        yield here
+    finally:
+        for worker in here.workers:
+            if worker.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    worker.send_signal(signal.SIGCONT)
+                worker.kill()
+            worker.wait()
+        asyncio.run(here.app.close())
+
+
+def check_server_log(log: str, *, during_faults: bool = False) -> None:
+    """I12: no deadlock, and unless faults were made no error at all.
+
+    A settlement that meets a held row is told so by a short lock timeout, which is no error.
+    """
+    assert "deadlock detected" not in log
+    if not during_faults:
+        errors = [line for line in log.splitlines() if _ERROR.search(line)]
+        assert not errors, "\n".join(errors)

@@ -1,0 +1,292 @@
+"""The roles of docs/postgres.md: its statements are run as they stand there, and then tried out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+
+from tests.docs.doc_pages import blocks
+from tests.postgres.cluster import Cluster, fresh_database
+from tests.postgres.test_postgres_page import PAGE, is_about_roles
+from windlass import App, JobState
+from windlass.errors import StoreError
+
+ROLES = ("shop_app", "shop_worker", "shop_owner")
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """A database after the recipe."""
+
+    url: str
+
+    def url_of(self, role: str) -> str:
+        return self.url.replace("postgres@", f"{role}@")
+
+    def connect(self, role: str = "postgres") -> psycopg.Connection:
+        return psycopg.connect(self.url_of(role), autocommit=True)
+
+    def app(self, role: str, migrate: str = "check") -> App:
+        return App(self.url_of(role), migrate=migrate)
+
+    def tasks(self) -> list[str]:
+        with self.connect() as connection:
+            found = connection.execute("SELECT task FROM windlass._jobs ORDER BY id").fetchall()
+        return [task for [task] in found]
+
+
+def recipe() -> list[str]:
+    return [
+        block.text for block in blocks(PAGE) if block.language == "sql" and is_about_roles(block)
+    ]
+
+
+@pytest.fixture(scope="module")
+def prepared(pg: Cluster) -> Iterator[Shop]:
+    first, grants, wrapper = recipe()
+    with fresh_database(pg) as url:
+        shop = Shop(url)
+        with shop.connect() as connection:
+            connection.execute(first.encode())
+        asyncio.run(opened(shop.app("shop_owner", "auto")))
+        with shop.connect("shop_owner") as connection:
+            connection.execute(grants.encode())
+            connection.execute(grants.encode())  # they can be repeated
+        with shop.connect() as connection:
+            connection.execute(wrapper.encode())
+        yield shop
+    with pg.connect() as connection:
+        for role in ROLES:
+            connection.execute(f"DROP ROLE {role}".encode())
+
+
+@pytest.fixture
+def shop(prepared: Shop) -> Shop:
+    with prepared.connect() as connection:
+        connection.execute("DELETE FROM windlass._jobs")
+        connection.execute("DELETE FROM windlass._history")
+        connection.execute("DELETE FROM windlass._workers")
+    return prepared
+
+
+async def opened(app: App) -> None:
+    async with app:
+        pass
+
+
+def denied(shop: Shop, role: str, statement: str) -> None:
+    with shop.connect(role) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute(statement.encode())
+
+
+# ── the role that adds ──
+
+
+def test_the_app_role_adds_by_python(shop: Shop) -> None:
+    app = shop.app("shop_app")
+
+    @app.task
+    async def typed(n: int) -> None: ...
+
+    async def add() -> None:
+        async with app:
+            await app.client.add_job("one", {"n": 1})
+            await app.client.add_jobs([])
+            await typed.aenqueue_many([{"n": 1}, {"n": 2}])
+            job = await app.client.add_job("keyed", {"n": 1}, key="k", queue="q")
+            again = await app.client.add_job("keyed", {"n": 2}, key="k", queue="q")
+            assert (again.id, again.payload, again.revision) == (job.id, {"n": 2}, 1)
+        with shop.connect("shop_app") as connection, connection.transaction():
+            app.sync.using(connection).add_job("joined")
+        await app.close()
+
+    asyncio.run(add())
+    assert shop.tasks() == ["one", "typed", "typed", "keyed", "joined"]
+
+
+def test_the_app_role_adds_by_sql(shop: Shop) -> None:
+    with shop.connect("shop_app") as connection:
+        connection.execute("SELECT windlass.add_job('one', '{}', 'q', job_key := 'k')")
+        connection.execute("SELECT windlass.add_job('two', '{}', 'q', job_key := 'k')")
+        connection.execute(
+            "SELECT windlass.add_jobs(ARRAY[('three', NULL, NULL, NULL, NULL, NULL, NULL, NULL)]"
+            "::windlass.job_spec[])"
+        )
+    assert shop.tasks() == ["two", "three"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM windlass.jobs",
+        "SELECT payload FROM windlass._jobs",
+        "SELECT output FROM windlass._history",
+        "INSERT INTO windlass._bells (queue) VALUES ('q')",
+        "UPDATE windlass._jobs SET priority = 0",
+        "DELETE FROM windlass._jobs",
+        "SELECT windlass._claim('w', '{t}', 1, 0, 30, 1, '{}', '{}', false, '', '{}')",
+        "SELECT windlass._settle('{1}', '{1}', NULL, NULL, false)",
+        "SELECT windlass.complete_jobs(ARRAY[1])",
+        "SELECT windlass.permanently_fail_jobs(ARRAY[1])",
+        "SELECT windlass.reschedule_jobs(ARRAY[1])",
+        "SELECT windlass.force_unlock_workers(ARRAY['w'])",
+        "SELECT windlass.remove_job('k')",
+        "SELECT windlass._add_job('t', '{}', NULL, now(), 1, NULL, 'replace', 0, NULL, NULL, now())",
+        "SELECT windlass._pause('task', 't')",
+        "INSERT INTO windlass._migrations VALUES (99, 'x', true)",
+    ],
+)
+def test_the_app_role_can_do_nothing_else(shop: Shop, statement: str) -> None:
+    denied(shop, "shop_app", statement)
+
+
+def test_the_app_role_sees_what_the_page_says_it_sees(shop: Shop) -> None:
+    with shop.connect() as connection:
+        connection.execute("""SELECT windlass.add_job('t', '"secret"', job_key := 'guessed')""")
+    with shop.connect("shop_app") as connection:
+        [found] = connection.execute(
+            "SELECT payload FROM windlass.add_job('t', job_key := 'guessed',"
+            " job_key_mode := 'unsafe_dedupe')"
+        )
+    assert found == ("secret",)
+    assert "`unsafe_dedupe` returns the job" in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_app_role_may_be_given_more(shop: Shop) -> None:
+    with shop.connect("shop_owner") as connection, connection.transaction(force_rollback=True):
+        connection.execute("GRANT SELECT ON windlass.jobs TO shop_app")
+        connection.execute("GRANT EXECUTE ON FUNCTION windlass.remove_job TO shop_app")
+        connection.execute("SELECT windlass.add_job('t', job_key := 'k')")
+        with shop.connect() as superuser:
+            superuser.execute("GRANT shop_app TO shop_owner")
+        connection.execute("SET LOCAL ROLE shop_app")
+        connection.execute("SELECT windlass.remove_job('k')")
+        assert connection.execute("SELECT count(*) FROM windlass.jobs").fetchone() == (0,)
+    with shop.connect() as superuser:
+        superuser.execute("REVOKE shop_app FROM shop_owner")
+
+
+# ── the role that works ──
+
+
+@pytest.mark.parametrize("migrate", ["auto", "check", "never"])
+def test_the_worker_role_works(shop: Shop, migrate: str) -> None:
+    ran: list[int] = []
+    app = shop.app("shop_worker", migrate)
+
+    @app.task(max_attempts=1)
+    async def fine(n: int) -> int:
+        ran.append(n)
+        if n == 1:
+            await app.client.add_job("fine", {"n": 9}, key="k", queue="q")
+        return n
+
+    @app.task(max_attempts=1)
+    async def broken() -> None:
+        raise LookupError
+
+    async def work() -> None:
+        async with app:
+            for n in range(3):
+                await fine.using(queue="q", keep=60).aenqueue(n=n)
+            await broken.aenqueue()
+            await app.run_once()
+            counts = await app.client.counts()
+            assert (counts[JobState.COMPLETED], counts[JobState.FAILED]) == (3, 1)
+            [failed] = await app.client.list_jobs(states=["failed"])
+            await app.client.retry_jobs([failed.id])
+            await app.client.cancel_jobs([failed.id])
+            await app.client.pause(task="fine")
+            await app.client.resume(task="fine")
+            await app.client.cleanup("prune", "delete-failed")
+            await app.client.force_unlock_workers(["nobody"])
+            assert await app.client.workers() == []
+
+    asyncio.run(work())
+    assert ran == [0, 1, 2, 9]
+
+
+def test_the_worker_role_calls_the_functions(shop: Shop) -> None:
+    with shop.connect("shop_worker") as connection:
+        for statement in (
+            "SELECT windlass.add_job('t', job_key := 'k')",
+            "SELECT windlass.remove_job('k')",
+            "SELECT windlass.complete_jobs(ARRAY[1])",
+            "SELECT windlass.permanently_fail_jobs(ARRAY[1])",
+            "SELECT windlass.reschedule_jobs(ARRAY[1])",
+            "SELECT windlass.force_unlock_workers(ARRAY['w'])",
+            "SELECT * FROM windlass.jobs",
+        ):
+            connection.execute(statement.encode())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP SCHEMA windlass CASCADE",
+        "DROP TABLE windlass._jobs",
+        "TRUNCATE windlass._jobs",
+        "ALTER TABLE windlass._jobs ADD COLUMN x int",
+        "CREATE TABLE windlass.x (id int)",
+        "CREATE FUNCTION windlass.x() RETURNS int LANGUAGE sql RETURN 1",
+        "DROP FUNCTION windlass.add_job",
+        "DROP VIEW windlass.jobs",
+        "CREATE INDEX x ON windlass._jobs (task)",
+        "INSERT INTO windlass._migrations VALUES (99, 'x', true)",
+        "DELETE FROM windlass._migrations",
+    ],
+)
+@pytest.mark.parametrize("role", ["shop_app", "shop_worker"])
+def test_neither_can_change_the_schema(shop: Shop, role: str, statement: str) -> None:
+    denied(shop, role, statement)
+
+
+# ── around them ──
+
+
+def test_a_role_without_grants_can_do_nothing(shop: Shop) -> None:
+    with shop.connect() as connection:
+        connection.execute("CREATE ROLE shop_stranger LOGIN")
+    try:
+        denied(shop, "shop_stranger", "SELECT windlass.add_job('t')")
+        with pytest.raises(StoreError):
+            asyncio.run(opened(shop.app("shop_stranger", "auto")))
+        with shop.connect("shop_stranger") as connection:
+            connection.execute("SELECT ask_for_report('May')")
+    finally:
+        with shop.connect() as connection:
+            connection.execute("DROP OWNED BY shop_stranger; DROP ROLE shop_stranger")
+    assert shop.tasks() == ["report"]
+
+
+def test_a_right_to_use_the_schema_is_no_right_to_add(shop: Shop) -> None:
+    """The functions with the owner's rights are nobody's until they are granted."""
+    with shop.connect() as connection:
+        connection.execute("CREATE ROLE shop_reader LOGIN")
+        connection.execute("GRANT USAGE ON SCHEMA windlass TO shop_reader")
+        connection.execute("GRANT SELECT ON windlass.jobs TO shop_reader")
+    try:
+        denied(shop, "shop_reader", "SELECT windlass.add_job('t')")
+        denied(shop, "shop_reader", "SELECT windlass.add_jobs('{}')")
+        denied(shop, "shop_reader", "SELECT windlass.remove_job('k')")
+        denied(shop, "shop_reader", "SELECT windlass._enqueue('[]', false)")
+        with shop.connect("shop_reader") as connection:
+            connection.execute("SELECT * FROM windlass.jobs")
+    finally:
+        with shop.connect() as connection:
+            connection.execute("DROP OWNED BY shop_reader; DROP ROLE shop_reader")
+
+
+def test_every_function_with_the_owners_rights_has_a_fixed_search_path(shop: Shop) -> None:
+    with shop.connect() as connection:
+        found = connection.execute(
+            "SELECT p.proname, p.proconfig FROM pg_proc AS p"
+            " JOIN pg_namespace AS n ON n.oid = p.pronamespace"
+            " WHERE n.nspname = 'windlass' AND p.prosecdef ORDER BY 1"
+        ).fetchall()
+    assert [name for name, _ in found] == ["_enqueue", "add_job", "add_jobs", "remove_job"]
+    assert all("search_path=pg_catalog, pg_temp" in settings for _, settings in found)
