@@ -10,6 +10,7 @@ import inspect
 import logging
 import os
 import re
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -141,18 +142,27 @@ async def import_graphile(
     include_locked: bool = False,
     on_progress: Callable[[int], None] = lambda moved: None,
 ) -> Imported:
-    """Move the jobs of the graphile-worker schema `source` into the app's own, in batches."""
+    """Move the jobs of the graphile-worker schema `source` into the app's own, in batches.
+
+    When it is cancelled it ends after the batch under way.
+    """
     store = await _opened_postgres(app)
     from windlass.stores.postgres import graphile
 
-    return await asyncio.to_thread(
+    is_stopping = threading.Event()
+    moving = asyncio.to_thread(
         graphile.move,
         store.connection,
         source,
         app.settings.schema,
         include_locked=include_locked,
         on_progress=on_progress,
+        is_stopping=is_stopping.is_set,
     )
+    try:
+        return await moving
+    finally:
+        is_stopping.set()
 
 
 async def _opened_postgres(app: App) -> Store:
@@ -369,7 +379,15 @@ class App:
         return self.store
 
     async def migrate(self) -> None:
-        """Create the schema or bring it up to date; also done by itself when first needed."""
+        """Create the schema or bring it up to date, whatever the setting `migrate` says.
+
+        With `migrate="auto"` it is also done by itself when the database is first needed.
+        """
+        if self.settings.migrate != "auto":
+            settings = msgspec.structs.replace(self.settings, migrate="auto")
+            store = make_store(settings, self._clock, self._pool)
+            await store.open()
+            await store.close()
         await self._opened()
 
     async def close(self) -> None:
@@ -544,6 +562,7 @@ class Runner:
         self._logger = scoped(app.logger, "core", worker_id=self._worker_id)
         self._stack = AsyncExitStack()
         self._signals = Signals(self._on_signal, self.hurry)
+        self._loop = asyncio.get_running_loop()
         self._supervisor: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self.worker: Worker
@@ -561,6 +580,7 @@ class Runner:
             events=self.events,
             clock=self._app._clock,
             keeper_on_loop=getattr(self._app._clock, "is_virtual", False),
+            listening=self._on_listening,
         )
         self.events.emit("pool:listen:connecting", pool=self)
         try:
@@ -569,7 +589,6 @@ class Runner:
             self._handler.close()
             await self._stack.aclose()
             raise
-        self.events.emit("pool:listen:success", pool=self, client=None)
         if handle_signals:
             self._signals.install()
         self._supervisor = asyncio.get_running_loop().create_task(
@@ -581,6 +600,17 @@ class Runner:
             without_password(self.settings.url),
             ", ".join(self.worker.tasks),
         )
+
+    def _on_listening(self, error: BaseException | None) -> None:
+        """From any thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell_listening, error)
+
+    def _tell_listening(self, error: BaseException | None) -> None:
+        if error is None:
+            self.events.emit("pool:listen:success", pool=self, client=None)
+        else:
+            self.events.emit("pool:listen:error", pool=self, error=error, client=None)
 
     @asynccontextmanager
     async def _lifespan(self) -> AsyncIterator[Any]:

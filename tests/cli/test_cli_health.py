@@ -25,6 +25,7 @@ def test_health_of_a_database_and_of_workers(program: Program) -> None:
     assert lonely.exit_code == 1
     assert "no worker is alive" in lonely.stderr
     worker = program.start_worker()
+    wait_until("a sign of life", lambda: program.call("health", "--worker").exit_code == 0)
     assert program.call("health", "--worker").stdout.startswith("ok: ")
     shown = json.loads(program.call("health", "--worker", "--json").stdout)
     assert shown["healthy"] is True

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from windlass.model.job import Job, JobState
 from windlass.store.records import (
     Cancel,
@@ -69,6 +71,14 @@ class TokenIgnored(MemoryStore):
     def _owned(self, lease: Lease) -> Row | None:
         row = self._rows.get(lease.job_id)
         return row if row is not None and row.state is JobState.RUNNING else None
+
+
+@killed_by("settle.an_instant_goes_before_the_delay")
+class InstantIgnored(MemoryStore):
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
+        if isinstance(outcome, Fail):
+            outcome = msgspec.structs.replace(outcome, run_at=None)
+        super()._end(row, outcome, now)
 
 
 @killed_by("settle.the_second_time_is_not_applied[fail_and_retry_now]")

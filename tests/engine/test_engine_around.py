@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.engine_kit import Bench, virtual
+from tests.engine.engine_kit import Bench, virtual, wait_until
 from windlass import App, Context, Events, JobState, Poison, Retry
 from windlass.errors import ConfigError, StoreUnavailableError
 
@@ -191,6 +191,7 @@ async def test_the_events_of_a_worker_s_life(bench: Bench) -> None:
     async def t() -> None: ...
 
     runner = await bench.start(app)
+    await wait_until(lambda: "pool:listen:success" in bench.seen)
     await runner.stop()
     assert bench.seen == [
         "pool:create",

@@ -141,6 +141,18 @@ def test_several_processes(program: Program, schema: Schema) -> None:
     assert len(set(program.ran())) == 30
 
 
+@pytest.mark.slow
+def test_the_demo_on_a_server(program: Program, pg18: Cluster) -> None:
+    with fresh_database(pg18) as url:
+        process = program.start("demo", "-c", url)
+        assert process.wait() == 0, process.output
+        assert process.count("✓") == 5
+        with psycopg.connect(url) as connection:
+            left = connection.execute("SELECT FROM pg_namespace WHERE nspname LIKE 'windlass%'")
+            assert left.fetchall() == []
+    assert_one_line(program.call("demo", "-c", "sqlite:///x.db"), 2)
+
+
 # ── where the jobs are ──
 
 
@@ -293,6 +305,7 @@ def test_a_schema_that_becomes_newer_ends_the_worker_with_57(
     wait_until("a job to run", program.ran)
     execute(schema, f"{BREAKING}; NOTIFY \"{channel(schema.name)}\", 'migrate'")
     assert worker.wait() == 57, worker.output
+    assert worker.count("another starts") == 0
     told = [line for line in worker.lines if line.startswith("windlass: ")]
     assert told, worker.output
     assert all("made by a newer Windlass" in line for line in told)

@@ -32,7 +32,7 @@ def here(tmp_path: Path, pg18: Cluster) -> Iterator[Place]:
     mark = len(pg18.log())
     with fresh_database(pg18) as url, place(tmp_path, url) as made:
         yield made
-    check_server_log(pg18.log()[mark:])
+        check_server_log(pg18.log()[mark:])
 
 
 def _together(count: int, work: Callable[[int], Any]) -> list[Any]:
@@ -92,7 +92,7 @@ def test_twenty_migrations_at_once(pg: Cluster) -> None:
         with psycopg.connect(url) as connection:
             found = connection.execute("SELECT id FROM windlass._migrations ORDER BY id").fetchall()
         assert [number for [number] in found] == [step.version for step in migrations()]
-    check_server_log(pg.log()[mark:])
+        check_server_log(pg.log()[mark:])
 
 
 def test_keyed_adds_from_eight_threads(here: Place) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import psycopg
@@ -16,7 +17,7 @@ from windlass import App, Context, JobState, Retry, SyncContext
 from windlass.errors import LeaseLostError
 from windlass.model.job import Job
 from windlass.store.records import ClaimRequest, NewJob
-from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres import PostgresStore, handlers
 from windlass.stores.postgres.transaction import _has_committed
 
 Steps = Generator[Any, Any, None]
@@ -120,10 +121,10 @@ def declare(
 def unlock_workers(schema: Schema) -> None:
     """What another program does when it thinks that the workers are dead."""
     name = f'"{schema.name}"'
+    held = f"SELECT DISTINCT locked_by FROM {name}.jobs WHERE locked_by IS NOT NULL"
     with psycopg.connect(schema.url) as connection:
         connection.execute(
-            f"SELECT count(*) FROM {name}.force_unlock_workers("
-            f"ARRAY(SELECT DISTINCT locked_by FROM {name}.jobs WHERE locked_by IS NOT NULL))".encode()
+            f"SELECT count(*) FROM {name}.force_unlock_workers(ARRAY({held}))".encode()
         )
 
 
@@ -509,9 +510,11 @@ def test_two_handlers_at_once(app: App, schema: Schema, kind: str) -> None:
     assert effects(schema) == [1, 2]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_handlers_that_hold_all_connections_stall_nobody_else(schema: Schema, kind: str) -> None:
-    """Two hold the only connections, ten wait for one, and other jobs come and go meanwhile."""
+def hold_all_connections(schema: Schema, kind: str, threads: int) -> int:
+    """Two hold the only connections, ten wait for one, and other jobs come and go meanwhile.
+
+    `threads` is how many the event loop has for what blocks. Returns how many jobs failed.
+    """
     app = make_app(schema.url, schema, max_pool_size=2, concurrency=14, prefetch=0)
     holding: list[int] = []
     quick_ones: list[int] = []
@@ -530,21 +533,42 @@ def test_handlers_that_hold_all_connections_stall_nobody_else(schema: Schema, ki
         quick_ones.append(n)
 
     async def work() -> int:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
         await effect.aenqueue_many([{}] * 12)
         runner = await app.run(handle_signals=False)
         async with asyncio.timeout(PATIENCE):
             while len(holding) < 2:
                 await asyncio.sleep(0.005)
             lifeline = app.store.lifeline()
-            await asyncio.to_thread(lifeline.renew, "somebody", 30.0, [])
+            with ThreadPoolExecutor(1) as own:
+                own.submit(lifeline.renew, "somebody", 30.0, []).result()
             for n in range(20):  # one by one: each is claimed while the others hold on
                 await quick.aenqueue(n=n)
                 while len(quick_ones) <= n:
                     await asyncio.sleep(0.005)
-            while (await app.client.counts())[JobState.COMPLETED] < 32:
+            while (ended := await app.client.counts()) and (
+                ended[JobState.COMPLETED] + ended[JobState.FAILED] < 32
+            ):
                 await asyncio.sleep(0.01)
         await runner.stop()
-        return (await app.client.counts())[JobState.FAILED]
+        return ended[JobState.FAILED]
 
-    assert run(app, work) == 0
+    failed: int = run(app, work)
+    return failed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_handlers_that_hold_all_connections_stall_nobody_else(schema: Schema, kind: str) -> None:
+    assert hold_all_connections(schema, kind, threads=32) == 0
     assert effects(schema) == list(range(1, 13))
+
+
+@pytest.mark.xfail(
+    reason="an async handler waits for its connection in a thread of the loop, and those are few:"
+    " the holders then have none for their next statement"
+)
+def test_handlers_that_wait_leave_the_holders_a_thread(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "WAIT_LIMIT", 2.0)
+    assert hold_all_connections(schema, "async def", threads=6) == 0

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -302,6 +306,39 @@ def test_an_interrupted_import_goes_on(old: Old) -> None:
     assert old.cli().stdout == "moved 5 jobs\n"
     assert [job["payload"] for job in old.moved()] == list(range(25))
     assert old.cli().stdout == "moved 0 jobs\n"
+
+
+def test_an_interrupted_program_stops_after_its_batch(new: Old) -> None:
+    new.add("t")
+    new.run(
+        "INSERT INTO {s}._private_jobs (task_id, key)"
+        " SELECT task_id, 'k' || n FROM {s}._private_jobs, generate_series(2, 40000) AS n"
+    )
+    words = ("import", "graphile", "-c", new.url, "--from", new.name)
+    with psycopg.connect(new.url) as other:
+        other.execute("SELECT windlass.add_job('ours', job_key := 'k1500')")
+        program = subprocess.Popen(
+            [sys.executable, "-P", "-m", "windlass", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        with program:
+            wait_until(lambda: len(new.moved()) == 1000)
+            program.send_signal(signal.SIGINT)
+            other.rollback()
+            program.wait(30)
+    assert program.returncode not in (0, None)
+    left = len(new.ids())
+    assert 0 < left <= 39_000
+    assert len(new.moved()) == 40_000 - left
+    assert new.cli().stdout == f"moved {left} jobs\n"
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_batch_is_moved_whole_or_not_at_all(old: Old) -> None:

@@ -14,6 +14,7 @@ from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.test_postgres_page import PAGE, is_about_roles
 from windlass import App, JobState
 from windlass.errors import StoreError
+from windlass.store.records import ClaimRequest
 
 ROLES = ("shop_app", "shop_worker", "shop_owner")
 
@@ -128,20 +129,33 @@ def test_the_app_role_adds_by_sql(shop: Shop) -> None:
         "INSERT INTO windlass._bells (queue) VALUES ('q')",
         "UPDATE windlass._jobs SET priority = 0",
         "DELETE FROM windlass._jobs",
-        "SELECT windlass._claim('w', '{t}', 1, 0, 30, 1, '{}', '{}', false, '', '{}')",
         "SELECT windlass._settle('{1}', '{1}', NULL, NULL, false)",
         "SELECT windlass.complete_jobs(ARRAY[1])",
         "SELECT windlass.permanently_fail_jobs(ARRAY[1])",
         "SELECT windlass.reschedule_jobs(ARRAY[1])",
         "SELECT windlass.force_unlock_workers(ARRAY['w'])",
         "SELECT windlass.remove_job('k')",
-        "SELECT windlass._add_job('t', '{}', NULL, now(), 1, NULL, 'replace', 0, NULL, NULL, now())",
+        "SELECT windlass._add_job("
+        "'t', '{}', NULL, now(), 1, NULL, 'replace', 0, NULL, NULL, now())",
         "SELECT windlass._pause('task', 't')",
         "INSERT INTO windlass._migrations VALUES (99, 'x', true)",
     ],
 )
 def test_the_app_role_can_do_nothing_else(shop: Shop, statement: str) -> None:
     denied(shop, "shop_app", statement)
+
+
+def test_the_app_role_cannot_claim(shop: Shop) -> None:
+    app = shop.app("shop_app")
+
+    async def claim() -> None:
+        async with app:
+            await app.client.add_job("t")
+            with pytest.raises(StoreError, match="permission denied"):
+                await app.store.claim(ClaimRequest("w", ("t",), 1))
+
+    asyncio.run(claim())
+    assert shop.tasks() == ["t"]
 
 
 def test_the_app_role_sees_what_the_page_says_it_sees(shop: Shop) -> None:
@@ -197,7 +211,7 @@ def test_the_worker_role_works(shop: Shop, migrate: str) -> None:
             await app.run_once()
             counts = await app.client.counts()
             assert (counts[JobState.COMPLETED], counts[JobState.FAILED]) == (3, 1)
-            [failed] = await app.client.list_jobs(states=["failed"])
+            [failed] = await app.client.list_jobs(state="failed")
             await app.client.retry_jobs([failed.id])
             await app.client.cancel_jobs([failed.id])
             await app.client.pause(task="fine")

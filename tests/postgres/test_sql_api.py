@@ -18,6 +18,8 @@ from psycopg.rows import dict_row
 
 from tests.postgres.cluster import Cluster, fresh_database
 from windlass import App, Context
+from windlass.store.records import ClaimRequest
+from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.schema import channel, prepare
 
 VIEW_COLUMNS = [
@@ -62,13 +64,19 @@ class Place:
     def add(self, arguments: str, values: Sequence[Any] = ()) -> dict[str, Any]:
         return self.row(f"SELECT * FROM {{s}}.add_job({arguments})", values)
 
-    def claim(self, worker: str = "w-1") -> None:
+    def claim(self, worker: str = "w-1", limit: int = 100) -> None:
         """Let a worker take what is ready, and hold it."""
         tasks = [row["task"] for row in self.rows("SELECT DISTINCT task FROM {s}._jobs")]
-        self.run(
-            "SELECT {s}._claim(%s, %s::text[], 100, 100, 3600, 1, '{}', '{}', false, '', '{}')",
-            [worker, tasks],
-        )
+
+        async def claim() -> None:
+            store = PostgresStore(self.url, schema_name=self.name)
+            await store.open()
+            try:
+                await store.claim(ClaimRequest(worker, tuple(tasks), limit, lease=3600))
+            finally:
+                await store.close()
+
+        asyncio.run(claim())
 
     def fail_for_good(self, job_id: int) -> None:
         self.run("SELECT {s}.permanently_fail_jobs(ARRAY[%s::bigint], 'broken')", [job_id])
@@ -518,6 +526,17 @@ def test_a_cancelled_job_does_not_hold_its_key(place: Place) -> None:
     assert [job["state"] for job in place.jobs()] == ["cancelled", "ready"]
 
 
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_key_that_a_snapshot_cannot_see_is_an_error_and_no_loop(place: Place, level: str) -> None:
+    with psycopg.connect(place.url) as other:
+        other.execute(f"SET TRANSACTION ISOLATION LEVEL {level}".encode())
+        other.execute("SELECT 1 FROM pg_class LIMIT 1")
+        place.run("SELECT {s}.add_job('t', job_key := 'k')")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            other.execute(place.sql("SELECT {s}.add_job('t', job_key := 'k')"))
+    assert place.job()["revision"] == 0
+
+
 # ── removing ──
 
 
@@ -664,9 +683,7 @@ def test_nothing_to_administer(place: Place, call: str) -> None:
 
 def hold_one(place: Place, job_id: int) -> None:
     """Let a worker take just this job: it must be the most urgent one."""
-    place.run(
-        "SELECT {s}._claim('w-1', '{t}', 1, 0, 3600, 1, '{}', '{}', false, '', '{}')",
-    )
+    place.claim(limit=1)
     [held] = place.rows("SELECT id FROM {s}.jobs WHERE state = 'running'")
     assert held["id"] == job_id
 

@@ -30,7 +30,7 @@ from windlass.engine.slots import Slots
 from windlass.errors import StoreError
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
-from windlass.store.port import Lifeline
+from windlass.store.port import Lifeline, Listening
 from windlass.store.records import Release, Settled, Verdict
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.context import Surroundings
@@ -77,7 +77,9 @@ class Worker:
         events: Events | None = None,
         clock: Clock = SYSTEM,
         keeper_on_loop: bool = False,
+        listening: Listening = lambda error: None,
     ) -> None:
+        self._listening = listening
         self.options = options
         self.id = around.worker_id
         self.tasks: Sequence[str] = tuple(handler.tasks)
@@ -171,7 +173,7 @@ class Worker:
         self._keeper = self._host(lifeline)
         self._keeper.start()
         self._slots.start()
-        self._unsubscribe = self._store.subscribe(self._on_hint)
+        self._unsubscribe = self._store.subscribe(self._on_hint, self._listening)
         for loop in self._loops:
             loop.start()
 

@@ -34,6 +34,8 @@ from windlass.store.records import (
     WorkerInfo,
 )
 
+Listening = Callable[[BaseException | None], None]
+
 
 class Lifeline(Protocol):
     """A worker's liveness, on a connection of its own, used from one thread."""
@@ -97,10 +99,14 @@ class Store(Protocol):
     async def now(self) -> int:
         """The database's clock, in microseconds."""
 
-    def subscribe(self, hint: Callable[[], None]) -> Callable[[], None]:
+    def subscribe(
+        self, hint: Callable[[], None], listening: Listening = lambda error: None
+    ) -> Callable[[], None]:
         """Call `hint` (from any thread, coalesced) when there may be something new to do.
 
-        Returns the way to stop it. Hints may be lost or spurious; polling stays on.
+        Returns the way to stop it. Hints may be lost or spurious; polling stays on. `listening`
+        hears, from any thread, when hints of other processes begin to arrive (None) and why they
+        stopped (an error).
         """
 
     # ── producers ──

@@ -18,7 +18,7 @@ from windlass.errors import ConfigError, StoreClosedError
 from windlass.model import payload as payloads
 from windlass.model.job import Job, JobState
 from windlass.store import rules
-from windlass.store.port import Joined, Lifeline, Transaction
+from windlass.store.port import Joined, Lifeline, Listening, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
     Capabilities,
@@ -69,8 +69,11 @@ class MemoryStore:
     async def now(self) -> int:
         return self._clock.now()
 
-    def subscribe(self, hint: Callable[[], None]) -> Callable[[], None]:
+    def subscribe(
+        self, hint: Callable[[], None], listening: Listening = lambda error: None
+    ) -> Callable[[], None]:
         self._hints.append(hint)
+        listening(None)
 
         def stop() -> None:
             if hint in self._hints:

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 
 from windlass.errors import OutcomeUnknownError, StoreBusyError, StoreError, StoreUnavailableError
 from windlass.model.job import Job, JobState
-from windlass.store.port import Joined, Lifeline, Store, Transaction
+from windlass.store.port import Joined, Lifeline, Listening, Store, Transaction
 from windlass.store.records import (
     Capabilities,
     ClaimRequest,
@@ -136,8 +136,10 @@ class FaultyStore:
     async def now(self) -> int:
         return int(await self._do("now"))
 
-    def subscribe(self, hint: Callable[[], None]) -> Callable[[], None]:
-        return self.inner.subscribe(hint)
+    def subscribe(
+        self, hint: Callable[[], None], listening: Listening = lambda error: None
+    ) -> Callable[[], None]:
+        return self.inner.subscribe(hint, listening)
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         return list(await self._do("enqueue", jobs))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ import psycopg
 from tests.faults import ledger
 from tests.faults.kit import until
 from windlass import App
+from windlass.errors import OutcomeUnknownError, StoreError
 
 ROOT = Path(__file__).parents[3]
 LEASE = 2.0
@@ -125,9 +128,9 @@ class Place:
     # ── what must hold ──
 
     def check_at_rest(self) -> None:
-        """I10: nothing runs, no worker is known, and none of their connections is left."""
+        """I10: nothing runs, no worker's lease is left, and none of their connections."""
         assert self.counts()["running"] == 0
-        assert self.ask("SELECT name FROM windlass._workers") == []
+        assert self.ask("SELECT name FROM windlass._workers WHERE expires_at > now()") == []
         own = "pid <> pg_backend_pid() AND datname = current_database()"
         asyncio.run(self.app.close())
         until(
@@ -144,9 +147,50 @@ class Place:
         ledger.check_deliveries(self.events())
 
     def check_effects(self, wanted: list[int]) -> None:
-        """I1, I2, I6: each of these jobs took effect exactly once, and no other job did."""
+        """I6: each of these jobs took effect exactly once, and no other job did."""
         found = sorted(job for [job] in self.ask("SELECT job FROM effects"))
         assert found == sorted(wanted)
+
+    def check_produced(self, producer: Producer) -> None:
+        """I1, I6: what was acknowledged took effect once, what is unknown at most once."""
+        found = sorted(n for [n] in self.ask("SELECT n FROM effects"))
+        assert len(found) == len(set(found))
+        assert set(producer.acknowledged) <= set(found)
+        assert set(found) <= set(producer.acknowledged) | set(producer.unknown)
+
+
+class Producer:
+    """A thread that adds jobs, each with a number of its own, whatever the database does."""
+
+    def __init__(self, url: str, tasks: Sequence[str]) -> None:
+        self.acknowledged: list[int] = []
+        self.unknown: list[int] = []
+        self.refused: list[int] = []
+        self._app = App(url, listen=False)
+        self._tasks = tasks
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        for n in itertools.count(1):
+            try:
+                self._app.sync.add_job(self._tasks[n % len(self._tasks)], {"n": n})
+                self.acknowledged.append(n)
+            except OutcomeUnknownError:
+                self.unknown.append(n)
+            except StoreError:
+                self.refused.append(n)
+            if self._stopping.wait(0.005):
+                return
+
+    def __enter__(self) -> Producer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        asyncio.run(self._app.close())
 
 
 @contextmanager

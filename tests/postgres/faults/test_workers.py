@@ -22,7 +22,7 @@ def here(tmp_path: Path, pg18: Cluster) -> Iterator[Place]:
     mark = len(pg18.log())
     with fresh_database(pg18) as url, place(tmp_path, url) as made:
         yield made
-    check_server_log(pg18.log()[mark:])
+        check_server_log(pg18.log()[mark:])
 
 
 def _check_lines(events: list[dict[str, Any]], wanted: dict[str, list[int]]) -> None:

@@ -7,7 +7,7 @@ import logging
 import os
 
 from tests.faults.ledger import record
-from windlass import App, Context
+from windlass import App, Context, Retry
 from windlass.tasks.context import SyncContext
 
 LEDGER = os.environ.get("LEDGER", "ledger.jsonl")
@@ -35,7 +35,7 @@ async def nap(ctx: Context, seconds: float) -> None:
     _end(ctx)
 
 
-@app.task
+@app.task(retry=Retry.fixed(0.2), max_attempts=1000)
 async def effect(ctx: Context, n: int) -> None:
     """One row and the job's completion, together."""
     _start(ctx)
@@ -45,7 +45,7 @@ async def effect(ctx: Context, n: int) -> None:
     _end(ctx)
 
 
-@app.task
+@app.task(retry=Retry.fixed(0.2), max_attempts=1000)
 def plain_effect(ctx: SyncContext, n: int) -> None:
     _start(ctx)
     with ctx.transaction() as tx:

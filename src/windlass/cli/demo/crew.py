@@ -14,8 +14,9 @@ LEASE = 2.0
 class Crew:
     """Starts `windlass run` processes by name and makes sure that all of them end."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, schema: str, folder: Path) -> None:
         self._url = url
+        self._schema = schema
         self._folder = folder
         self._processes: dict[str, asyncio.subprocess.Process] = {}
 
@@ -25,16 +26,27 @@ class Crew:
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "windlass", "run", "windlass.cli.demo.tasks:app"),
-                *("-c", self._url, "--worker-name", name, "--poll-interval", "500", "-j", "4"),
+                *("--worker-name", name, "--poll-interval", "500", "-j", "4"),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 cwd=self._folder,
-                env=_environment(),
+                env=self._environment(),
                 start_new_session=True,
             )
         self._processes[name] = process
         return process.pid
+
+    def _environment(self) -> dict[str, str]:
+        """The URL is not an argument, since everybody on the machine can read those."""
+        return {
+            **os.environ,
+            "WINDLASS_URL": self._url,
+            "WINDLASS_SCHEMA": self._schema,
+            "WINDLASS_LEASE": str(LEASE),
+            "WINDLASS_REAP_INTERVAL": "0.5",
+            "WINDLASS_SYNCHRONOUS": "normal",
+        }
 
     def last_words(self) -> list[str]:
         """The last lines of each worker's log."""
@@ -67,12 +79,3 @@ class Crew:
                 codes[name] = await process.wait()
         self._processes.clear()
         return codes
-
-
-def _environment() -> dict[str, str]:
-    return {
-        **os.environ,
-        "WINDLASS_LEASE": str(LEASE),
-        "WINDLASS_REAP_INTERVAL": "0.5",
-        "WINDLASS_SYNCHRONOUS": "normal",
-    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import secrets
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -27,13 +28,16 @@ class SceneFailed(Exception):
     """Something the demo promises did not happen."""
 
 
-async def play(folder: Path) -> None:
+async def play(folder: Path, server: str | None = None) -> None:
+    """All scenes on a file, or in a schema of their own of the PostgreSQL database `server`."""
     stage = Stage()
-    url = f"sqlite:///{folder / 'demo.db'}"
-    crew = Crew(url, folder)
+    url = server or f"sqlite:///{folder / 'demo.db'}"
+    schema = f"windlass_demo_{secrets.token_hex(4)}"
+    crew = Crew(url, schema, folder)
     began = SYSTEM.monotonic()
-    stage.title("Windlass: jobs in one SQLite file, run by real worker processes")
-    async with App(url, keep=600) as app:
+    place = "one SQLite file" if server is None else f"the PostgreSQL schema {schema}"
+    stage.title(f"Windlass: jobs in {place}, run by real worker processes")
+    async with App(url, schema=schema, keep=600) as app:
         show = Show(app, crew, stage)
         try:
             await show.opening()
@@ -48,6 +52,9 @@ async def play(folder: Path) -> None:
             raise
         finally:
             await crew.dismiss()
+            if server is not None:
+                with app.store.connection() as connection:
+                    connection.execute(f"DROP SCHEMA {schema} CASCADE")
     stage.title(f"All of that really happened, in {SYSTEM.monotonic() - began:.0f} seconds.")
     stage.say("Next:")
     stage.say("  write shop.py with   from windlass import App;  app = App()   and  @app.task")

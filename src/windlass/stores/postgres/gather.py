@@ -42,11 +42,13 @@ class Gather:
         if starts:
             try:
                 self._start(self._write)
-            except BaseException:
+            except BaseException as error:  # nobody will write; everybody who waits must know
                 with self._lock:
                     self._is_writing = False
-                    self._waiting = [each for each in self._waiting if each[1] is not answer]
-                raise
+                    waiting, self._waiting = self._waiting, []
+                for _, each in waiting:
+                    if each.set_running_or_notify_cancel():
+                        each.set_exception(error)
         return answer
 
     def _write(self) -> None:

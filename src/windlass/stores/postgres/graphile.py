@@ -86,11 +86,13 @@ def move(
     *,
     include_locked: bool = False,
     on_progress: Callable[[int], None] = lambda moved: None,
+    is_stopping: Callable[[], bool] = lambda: False,
     batch: int = BATCH,
 ) -> Imported:
-    """Move all jobs that can be moved. `on_progress` hears how many were, after each batch."""
+    """Move all jobs that can be moved. `on_progress` hears how many were, after each batch;
+    `is_stopping` is asked whether to end there."""
     with _told(source):
-        return _move(borrow, source, target, include_locked, on_progress, batch)
+        return _move(borrow, source, target, include_locked, on_progress, is_stopping, batch)
 
 
 def _move(
@@ -99,6 +101,7 @@ def _move(
     target: str,
     include_locked: bool,
     on_progress: Callable[[int], None],
+    is_stopping: Callable[[], bool],
     batch: int,
 ) -> Imported:
     with borrow() as connection:
@@ -106,7 +109,7 @@ def _move(
     moved = failed = after = 0
     refused: list[tuple[int, str]] = []
     size = batch
-    while True:
+    while not is_stopping():
         try:
             with borrow() as connection:
                 last, count, dead = _move_batch(
@@ -119,8 +122,10 @@ def _move(
                 size = 1
                 continue
             with borrow() as connection:
-                after = _next_id(connection, found, after)
-            refused.append((after, one_line(error).partition(" CONTEXT:")[0]))
+                first = _first_id(connection, found, after)
+            if first is not None:
+                refused.append((first, one_line(error).partition(" CONTEXT:")[0]))
+                after = first
             size = batch
             continue
         if last is None:
@@ -263,6 +268,7 @@ def _move_batch(
     cursor = _own_rows(connection)
     # Payloads that are there already are not too large, whatever the limit for new ones.
     cursor.execute("SET LOCAL windlass.max_payload = '1073741824'")
+    cursor.execute("SET LOCAL lock_timeout = '10s'")
     if source.has_triggers:
         # They keep counts by the schema's old name, and would fail once it is renamed.
         cursor.execute(f"ALTER TABLE {source.table} DISABLE TRIGGER USER".encode(), [])
@@ -316,11 +322,11 @@ def _move_batch(
     return last, count, failed
 
 
-def _next_id(connection: psycopg.Connection[Any], source: _Source, after: int) -> int:
+def _first_id(connection: psycopg.Connection[Any], source: _Source, after: int) -> int | None:
     """The job a batch of one is about."""
     statement = (
         f"SELECT j.id FROM {source.table} AS j WHERE j.id > %s ORDER BY j.id LIMIT 1"  # noqa: S608
         " FOR UPDATE SKIP LOCKED"
     )
     row = _own_rows(connection).execute(statement.encode(), [after]).fetchone()
-    return after if row is None else int(row[0])
+    return None if row is None else int(row[0])

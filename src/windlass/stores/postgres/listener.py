@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 
 from windlass.errors import StoreError
+from windlass.store.port import Listening
 from windlass.stores.postgres.connection import Address, BoundedConnection, one_line
 
 PROBE_EVERY = 10.0
@@ -40,11 +41,13 @@ class Listener:
         channel: str,
         hint: Callable[[], None],
         on_migration: Callable[[], None],
+        told: Listening,
     ) -> None:
         self._address = address
         self._channel = channel
         self._hint = hint
         self._on_migration = on_migration
+        self._told = told
         self._stopping = threading.Event()
         self._failures = 0
         self.is_listening = False
@@ -64,6 +67,7 @@ class Listener:
                 self._failures += 1
                 if self._failures == 1:
                     _logger.warning("not listening for new jobs, polling only: %s", one_line(error))
+                    self._told(error)
                 self._stopping.wait(self._pause())
 
     def _pause(self) -> float:
@@ -99,6 +103,7 @@ class Listener:
         if self._failures:
             _logger.info("listening for new jobs again")
         self._failures = 0
+        self._told(None)
         self._hint()
 
     def _wait(self, connection: BoundedConnection) -> None:

@@ -42,9 +42,11 @@ def migrations() -> tuple[Migration, ...]:
 
 def check_name(schema: str) -> str:
     """A schema name PostgreSQL takes as it is; anything else would be cut or refused later."""
-    if not schema or len(schema.encode()) > 63 or "\0" in schema or schema.startswith("pg_"):
+    is_possible = 1 <= len(schema.encode()) <= 63 and not schema.startswith("pg_")
+    if not is_possible or "\0" in schema or "%" in schema:
         raise ConfigError(
-            f"schema must be a name of 1 to 63 bytes that does not begin with pg_, not {schema!r}"
+            "schema must be a name of 1 to 63 bytes that does not begin with pg_ and has no %,"
+            f" not {schema!r}"
         )
     return schema
 

@@ -24,7 +24,7 @@ from windlass.errors import (
 from windlass.model.job import Job, JobState
 from windlass.store import rules
 from windlass.store.findings import Finding
-from windlass.store.port import Joined, Transaction
+from windlass.store.port import Joined, Listening, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
     MAX_LOG,
@@ -101,6 +101,7 @@ class PostgresStore:
         self._gather: Gather | None = None
         self._listener: Listener | None = None
         self._hints: list[Callable[[], None]] = []
+        self._listening: list[Listening] = []
         self._lifelines: list[PostgresLifeline] = []
         self._marks: dict[str, Marks] = {}
         self._after: dict[str, str] = {}
@@ -152,21 +153,35 @@ class PostgresStore:
         )
         return int(now)
 
-    def subscribe(self, hint: Callable[[], None]) -> Callable[[], None]:
+    def subscribe(
+        self, hint: Callable[[], None], listening: Listening = lambda error: None
+    ) -> Callable[[], None]:
         self._hints.append(hint)
+        self._listening.append(listening)
+        if self._listener is not None and self._listener.is_listening:
+            listening(None)
         self._start_listening()
 
         def stop() -> None:
             if hint in self._hints:
                 self._hints.remove(hint)
+                self._listening.remove(listening)
 
         return stop
 
     def _start_listening(self) -> None:
         if self._listen and self._listener is None and self._hints and self._crew is not None:
             self._listener = Listener(
-                self._address, schema.channel(self.schema), self._hint, self._on_migration
+                self._address,
+                schema.channel(self.schema),
+                self._hint,
+                self._on_migration,
+                self._tell_listening,
             )
+
+    def _tell_listening(self, error: BaseException | None) -> None:
+        for listening in tuple(self._listening):
+            listening(error)
 
     def _hint(self) -> None:
         self._stir()

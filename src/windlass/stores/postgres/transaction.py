@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 from psycopg import errors, pq
+from psycopg.rows import tuple_row
 
 from windlass.errors import LeaseLostError, OutcomeUnknownError, StoreBusyError, StoreError
 from windlass.store.records import Lease, Outcome, Verdict
@@ -71,13 +72,15 @@ class PostgresTransaction:
             )
 
     def _settle(self, settlements: Settlements) -> Verdict:
+        statement = (
+            f"SELECT {self._schema}._settle(%s::bigint[], %s::bigint[], %s, %s, %s, %s),"
+            " pg_current_xact_id()::text"
+        )
         try:
-            text, self.number = fetch_row(
-                self._connection,
-                f"SELECT {self._schema}._settle(%s::bigint[], %s::bigint[], %s, %s, %s, %s),"
-                " pg_current_xact_id()::text",
-                settlements.values(True, self._now()),
-            )
+            # A plain cursor, since those of a caller's own pool may have another syntax.
+            with psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
+                cursor.execute(statement.encode(), settlements.values(True, self._now()))
+                text, self.number = cursor.fetchone() or (None, None)
         except psycopg.Error as error:
             raise translate(error, self._where) from error
         return settlements.answers(text)[0].verdict

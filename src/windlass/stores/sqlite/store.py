@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import ConfigError, StoreClosedError
 from windlass.model.job import Job, JobState
-from windlass.store.port import Joined, Transaction
+from windlass.store.port import Joined, Listening, Transaction
 from windlass.store.records import (
     RELEASE,
     Capabilities,
@@ -119,10 +119,13 @@ class SqliteStore:
     async def now(self) -> int:
         return self._clock.now()
 
-    def subscribe(self, hint: Callable[[], None]) -> Callable[[], None]:
+    def subscribe(
+        self, hint: Callable[[], None], listening: Listening = lambda error: None
+    ) -> Callable[[], None]:
         self._hints.append(hint)
         if self._writer is not None:
             self._writer.wake()
+        listening(None)
 
         def stop() -> None:
             if hint in self._hints:

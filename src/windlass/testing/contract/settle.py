@@ -215,6 +215,19 @@ async def delay_zero_is_ready_now(kit: Kit) -> None:
 
 
 @case
+async def an_instant_goes_before_the_delay(kit: Kit) -> None:
+    """The database's clock may differ from the worker's; an instant needs neither."""
+    first, second = await kit.add_many({}, {"queue": "q"})
+    leases = await kit.claim()
+    kit.clock.advance(3)
+    await kit.fail(leases[0], delay=5.0, run_at=kit.micros(60.000001))
+    await kit.fail(leases[1], delay=5.0, run_at=kit.micros(-1))
+    later, now = await kit.get(first.id), await kit.get(second.id)
+    assert (later.state, later.run_at) == (JobState.SCHEDULED, kit.at(60.000001))
+    assert (now.state, now.run_at) == (JobState.READY, kit.at(-1))
+
+
+@case
 async def a_failed_attempt_keeps_its_error(kit: Kit) -> None:
     job = await kit.add()
     await kit.fail(await kit.take(), "ValueError: nein\n\nTraceback …")

@@ -1,0 +1,59 @@
+"""The server is killed, restarted, replaced: nothing is lost, nothing takes effect twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.kit import until
+from tests.postgres.cluster import Cluster
+from tests.postgres.faults.kit import Place, Producer, check_server_log, place
+
+TELLS = "the database does not answer"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A server of the test's own, which it may ill-treat."""
+    with Cluster.create(18) as cluster:
+        yield cluster
+
+
+def _effects(here: Place) -> int:
+    [[count]] = here.ask("SELECT count(*) FROM effects")
+    return int(count)
+
+
+def _check(here: Place, producer: Producer) -> None:
+    """What must hold after the faults, once everything has been drained."""
+    here.until_empty(40.0)
+    here.check_produced(producer)
+    here.check_deliveries()
+    assert here.stop() == [0, 0]
+    here.check_at_rest()
+    here.check_processes()
+
+
+def test_a_killed_server(cluster: Cluster, tmp_path: Path) -> None:
+    """kill -9 of the whole server under load, four times; each outage is told once by a worker."""
+    with place(tmp_path, cluster.url()) as here:
+        here.start(2)
+        with Producer(here.url, ["effect", "plain_effect"]) as producer:
+            for _ in range(4):
+                before = _effects(here)
+                until(lambda: _effects(here) > before + 50, "work to be under way")  # noqa: B023
+                cluster.kill()
+                until(
+                    lambda: len(producer.refused) > 5 and all(TELLS in log for log in here.logs()),
+                    "everybody to notice",
+                )
+                cluster.start()
+                before = _effects(here)
+                until(lambda: _effects(here) > before, "work to go on", 5.0)  # noqa: B023
+                producer.refused.clear()
+        assert [worker.poll() for worker in here.workers] == [None, None]
+        _check(here, producer)
+        assert [log.count(TELLS) for log in here.logs()] == [4, 4]
+        check_server_log(cluster.log(), during_faults=True)
