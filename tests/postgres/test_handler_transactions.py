@@ -563,10 +563,6 @@ def test_handlers_that_hold_all_connections_stall_nobody_else(schema: Schema, ki
     assert effects(schema) == list(range(1, 13))
 
 
-@pytest.mark.xfail(
-    reason="an async handler waits for its connection in a thread of the loop, and those are few:"
-    " the holders then have none for their next statement"
-)
 def test_handlers_that_wait_leave_the_holders_a_thread(
     schema: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -895,6 +895,23 @@ def test_a_worker_runs_what_sql_added(place: Place) -> None:
     }
 
 
+def test_a_tasks_keep_holds_for_what_sql_added(place: Place) -> None:
+    app = App(place.url, schema=place.name)
+
+    @app.task(keep=60)
+    async def double(n: int) -> int:
+        return 2 * n
+
+    async def work() -> Any:
+        async with app:
+            await app.run_once()
+            return await app.client.get_job(added["id"])
+
+    added = place.add("'double', '{\"n\": 4}'")
+    done = asyncio.run(work())
+    assert (done.state, done.output) == ("completed", 8)
+
+
 def test_python_and_sql_share_keys(place: Place) -> None:
     app = App(place.url, schema=place.name)
 

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -156,7 +157,12 @@ class Context:
 
     async def query(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
         """Run one statement on a connection of its own and return its rows."""
-        return await asyncio.to_thread(self._query, sql, values)
+        thread = _OwnThread()
+        try:
+            rows: list[Any] = await thread.run(self._query, sql, values)
+            return rows
+        finally:
+            thread.close()
 
     def _query(self, sql: str, values: Sequence[Any] | dict[str, Any]) -> list[Any]:
         with self._around.store.connection() as connection:
@@ -201,6 +207,7 @@ class DatabaseConnection:
 
     def __init__(self, opened: AbstractContextManager[Any]) -> None:
         self._opened = opened
+        self._thread = _OwnThread()
 
     def __enter__(self) -> Any:
         return self._opened.__enter__()
@@ -209,10 +216,28 @@ class DatabaseConnection:
         return self._opened.__exit__(*error)
 
     async def __aenter__(self) -> Any:
-        return await asyncio.to_thread(self._opened.__enter__)
+        return await _entered(self._opened, self._thread)
 
     async def __aexit__(self, *error: Any) -> bool | None:
-        return await asyncio.to_thread(self._opened.__exit__, *error)
+        try:
+            ended: bool | None = await self._thread.run(self._opened.__exit__, *error)
+            return ended
+        finally:
+            self._thread.close()
+
+
+async def _entered(opened: AbstractContextManager[T], thread: _OwnThread) -> T:
+    """Enter it in its thread; if the caller is cancelled meanwhile it is left again."""
+    try:
+        inner: T = await thread.run(opened.__enter__)
+    except asyncio.CancelledError:
+        thread.afterwards(opened.__exit__, None, None, None)
+        thread.close()
+        raise
+    except BaseException:
+        thread.close()
+        raise
+    return inner
 
 
 class OpenTransaction:
@@ -243,7 +268,7 @@ class JobTransaction:
         self._delivery = delivery
         self._opened = store.transaction(delivery.lease)
         self._current: OpenTransaction | None = None
-        self._thread = _OneAtATime()
+        self._thread = _OwnThread()
 
     def __enter__(self) -> SyncTransaction:
         if _is_on_a_loop():
@@ -257,18 +282,17 @@ class JobTransaction:
         return self._end(*error)
 
     async def __aenter__(self) -> AsyncTransaction:
-        try:
-            inner: Transaction = await self._thread.run(self._opened.__enter__)
-        except asyncio.CancelledError:
-            self._thread.afterwards(self._opened.__exit__, None, None, None)
-            raise
+        inner = await _entered(self._opened, self._thread)
         self._begin(inner)
         return AsyncTransaction(inner, self._delivery, self._thread)
 
     async def __aexit__(self, *error: Any) -> bool | None:
         self._finish()
-        ended: bool | None = await self._thread.run(self._end, *error)
-        return ended
+        try:
+            ended: bool | None = await self._thread.run(self._end, *error)
+            return ended
+        finally:
+            self._thread.close()
 
     def _begin(self, inner: Transaction) -> None:
         self._current = OpenTransaction(self._store, inner.connection)
@@ -286,43 +310,36 @@ class JobTransaction:
         return answer
 
 
-class _OneAtATime:
-    """Runs functions in threads, each after the one before has ended.
+class _OwnThread:
+    """Runs functions one after the other in a thread of their own, made when first needed.
 
-    A handler may be cancelled while a statement runs in its thread, and a connection must not be
-    used, let alone closed, by two threads at once: the next call waits for that statement.
+    A handler may be cancelled while a statement runs, and a connection must not be used, let alone
+    closed, by two threads at once: the next call waits its turn. The thread is not one of a shared
+    few, because handlers that wait for a connection would keep those from the ones that hold one.
     """
 
     def __init__(self) -> None:
-        self._last: asyncio.Future[Any] | None = None
+        self._executor: ThreadPoolExecutor | None = None
+        self._last: Future[Any] | None = None
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.shield(self._start(function, *args))
+        return await asyncio.shield(asyncio.wrap_future(self._start(function, *args)))
 
     def afterwards(self, function: Callable[..., Any], *args: Any) -> None:
         """Run it when what runs now has ended, if that ends well; nobody waits for it."""
         last = self._last
         self._start(lambda: function(*args) if last and not last.exception() else None)
 
-    def _start(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        work = asyncio.ensure_future(self._in_turn(self._last, function, *args))
-        work.add_done_callback(_see)
-        self._last = work
-        return work
+    def close(self) -> None:
+        """What was asked for is still done."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False)
 
-    @staticmethod
-    async def _in_turn(
-        before: asyncio.Future[Any] | None, function: Callable[..., Any], *args: Any
-    ) -> Any:
-        if before is not None:
-            await asyncio.wait({before})
-        return await asyncio.to_thread(function, *args)
-
-
-def _see(future: asyncio.Future[Any]) -> None:
-    """Whoever awaited it may be gone; its failure is then nobody's."""
-    if not future.cancelled():
-        future.exception()
+    def _start(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="windlass-transaction")
+        self._last = self._executor.submit(copy_context().run, function, *args)
+        return self._last
 
 
 def _is_on_a_loop() -> bool:
@@ -357,7 +374,7 @@ class SyncTransaction:
 class AsyncTransaction:
     """The transaction inside an `async def`."""
 
-    def __init__(self, inner: Transaction, delivery: Delivery, thread: _OneAtATime) -> None:
+    def __init__(self, inner: Transaction, delivery: Delivery, thread: _OwnThread) -> None:
         self._sync = SyncTransaction(inner, delivery)
         self._thread = thread
 

@@ -26,6 +26,23 @@ def _effects(here: Place) -> int:
     return int(count)
 
 
+def _until_more(here: Place, count: int, timeout: float = 20.0) -> None:
+    """Wait until that many more jobs have taken effect."""
+    wanted = _effects(here) + count
+    until(lambda: _effects(here) >= wanted, "work to go on", timeout)
+
+
+def _until_noticed(here: Place, producer: Producer, outage: int) -> None:
+    """Wait until all have met the outage of that number: every loop of a worker has the time."""
+    until(
+        lambda: (
+            len(producer.refused) > 200 * outage
+            and all(log.count(TELLS) >= outage for log in here.logs())
+        ),
+        "everybody to notice",
+    )
+
+
 def _check(here: Place, producer: Producer) -> None:
     """What must hold after the faults, once everything has been drained."""
     here.until_empty(40.0)
@@ -41,18 +58,12 @@ def test_a_killed_server(cluster: Cluster, tmp_path: Path) -> None:
     with place(tmp_path, cluster.url()) as here:
         here.start(2)
         with Producer(here.url, ["effect", "plain_effect"]) as producer:
-            for _ in range(4):
-                before = _effects(here)
-                until(lambda: _effects(here) > before + 50, "work to be under way")  # noqa: B023
+            for outage in range(1, 5):
+                _until_more(here, 50)
                 cluster.kill()
-                until(
-                    lambda: len(producer.refused) > 5 and all(TELLS in log for log in here.logs()),
-                    "everybody to notice",
-                )
+                _until_noticed(here, producer, outage)
                 cluster.start()
-                before = _effects(here)
-                until(lambda: _effects(here) > before, "work to go on", 5.0)  # noqa: B023
-                producer.refused.clear()
+                _until_more(here, 1, timeout=5.0)
         assert [worker.poll() for worker in here.workers] == [None, None]
         _check(here, producer)
         assert [log.count(TELLS) for log in here.logs()] == [4, 4]

@@ -145,11 +145,9 @@ def one_line(error: BaseException) -> str:
 
 def is_lost(error: psycopg.Error) -> bool:
     """Whether the connection went away under a call, so that nobody knows what became of it."""
-    if isinstance(error, errors.ConnectionException | errors.OperatorIntervention):
-        return not isinstance(error, errors.QueryCanceled)
-    return (
-        isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not error.sqlstate
-    )
+    if error.sqlstate:
+        return error.sqlstate.startswith(("08", "57P"))
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
 
 def translate(error: psycopg.Error, where: str) -> StoreError:
