@@ -11,7 +11,8 @@ from tests.faults.kit import until
 from tests.postgres.cluster import Cluster
 from tests.postgres.faults.kit import Place, Producer, check_server_log, place
 
-TELLS = "the database does not answer"
+AWAY = "the database does not answer"
+BACK = "the database answers again"
 
 
 @pytest.fixture
@@ -37,10 +38,15 @@ def _until_noticed(here: Place, producer: Producer, outage: int) -> None:
     until(
         lambda: (
             len(producer.refused) > 200 * outage
-            and all(log.count(TELLS) >= outage for log in here.logs())
+            and all(log.count(AWAY) >= outage for log in here.logs())
         ),
         "everybody to notice",
     )
+
+
+def _until_recovered(here: Place, outage: int) -> None:
+    """Wait until every loop of every worker has met the server again."""
+    until(lambda: all(log.count(BACK) >= outage for log in here.logs()), "all to recover")
 
 
 def _check(here: Place, producer: Producer) -> None:
@@ -53,8 +59,9 @@ def _check(here: Place, producer: Producer) -> None:
     here.check_processes()
 
 
-def test_a_killed_server(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_killed_server(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """kill -9 of the whole server under load, four times; each outage is told once by a worker."""
+    monkeypatch.setenv("LOG_LEVEL", "INFO")
     with place(tmp_path, cluster.url()) as here:
         here.start(2)
         with Producer(here.url, ["effect", "plain_effect"]) as producer:
@@ -64,7 +71,8 @@ def test_a_killed_server(cluster: Cluster, tmp_path: Path) -> None:
                 _until_noticed(here, producer, outage)
                 cluster.start()
                 _until_more(here, 1, timeout=5.0)
+                _until_recovered(here, outage)
         assert [worker.poll() for worker in here.workers] == [None, None]
         _check(here, producer)
-        assert [log.count(TELLS) for log in here.logs()] == [4, 4]
+        assert [log.count(AWAY) for log in here.logs()] == [4, 4]
         check_server_log(cluster.log(), during_faults=True)

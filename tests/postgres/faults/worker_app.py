@@ -73,7 +73,7 @@ async def quick(n: int) -> None:
 
 async def main() -> None:
     app.events.on("gracefulShutdown", lambda signal: record(LEDGER, "signal", name=signal))
-    logging.basicConfig(level="WARNING")
+    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "WARNING"))
     async with app:
         runner = await app.run()
         record(LEDGER, "ready")
