@@ -76,3 +76,37 @@ def test_a_killed_server(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.M
         _check(here, producer)
         assert [log.count(AWAY) for log in here.logs()] == [4, 4]
         check_server_log(cluster.log(), during_faults=True)
+
+
+def test_a_restarted_server(cluster: Cluster, tmp_path: Path) -> None:
+    """A fast restart cuts every connection; workers come back by themselves."""
+    with place(tmp_path, cluster.url()) as here:
+        here.start(2)
+        with Producer(here.url, ["effect", "plain_effect"]) as producer:
+            for _ in range(2):
+                _until_more(here, 50)
+                cluster.stop("fast")
+                cluster.start()
+                _until_more(here, 1, timeout=5.0)
+        assert [worker.poll() for worker in here.workers] == [None, None]
+        _check(here, producer)
+        check_server_log(cluster.log(), during_faults=True)
+
+
+def test_failover_to_a_promoted_standby(cluster: Cluster, tmp_path: Path) -> None:
+    """With several hosts in the URL workers follow the primary; what was acknowledged is there."""
+    with cluster.standby() as standby:
+        with cluster.connect() as connection:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("SELECT pg_reload_conf()")
+        hosts = f"127.0.0.1:{cluster.port},127.0.0.1:{standby.port}"
+        with place(tmp_path, f"postgresql://postgres@{hosts}/postgres") as here:
+            here.start(2)
+            with Producer(here.url, ["effect", "plain_effect"]) as producer:
+                _until_more(here, 50)
+                cluster.kill()
+                standby.promote()
+                _until_more(here, 50, timeout=10.0)
+            assert [worker.poll() for worker in here.workers] == [None, None]
+            _check(here, producer)
+            check_server_log(standby.log(), during_faults=True)

@@ -1,0 +1,245 @@
+-- breaking: yes
+-- Leases, and the upkeep that workers do for one another.
+
+-- Which of these leases are lost, and why; whose jobs should stop.
+CREATE FUNCTION {schema}._check(_ids bigint[], _tokens bigint[]) RETURNS TABLE
+  (id bigint, answer text)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT x.id, CASE
+    WHEN j.state = 'running' AND j.token = x.token THEN 'cancel'
+    WHEN h.id IS NOT NULL THEN 'already_completed'
+    WHEN j.id IS NULL THEN 'not_found'
+    WHEN j.state IN ('completed', 'failed', 'cancelled') THEN 'already_completed'
+    ELSE 'taken_by_another_worker'
+  END
+  FROM unnest(_ids, _tokens) AS x (id, token)
+  LEFT JOIN {schema}._jobs AS j ON j.id = x.id
+  LEFT JOIN {schema}._history AS h ON h.id = x.id
+  WHERE j.id IS NULL OR j.token IS DISTINCT FROM x.token OR j.state <> 'running'
+    OR j.cancel_requested;
+END;
+
+-- A sign of life for all a worker holds; `_extend` [[id, token, seconds], …] gives single jobs an
+-- end of their own, never an earlier one. 'locked' are those that could not be given it now.
+CREATE FUNCTION {schema}._renew(
+  _worker text, _lease float8, _ids bigint[], _tokens bigint[], _extend json,
+  _now timestamptz DEFAULT NULL
+) RETURNS TABLE (id bigint, answer text) LANGUAGE plpgsql
+SET lock_timeout = '2s'
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  wish record;
+BEGIN
+  PERFORM {schema}._beat(_worker, _lease, _lease, at);
+  FOR wish IN
+    SELECT (e ->> 0)::bigint AS job, (e ->> 1)::bigint AS token,
+      at + make_interval(secs => (e ->> 2)::float8) AS until
+    FROM json_array_elements(_extend) AS e
+  LOOP
+    UPDATE {schema}._jobs AS j SET lease_until = greatest(j.lease_until, wish.until)
+    WHERE j.id = (
+      SELECT k.id FROM {schema}._jobs AS k
+      WHERE k.id = wish.job AND k.token = wish.token AND k.state = 'running'
+      FOR NO KEY UPDATE SKIP LOCKED
+    );
+    IF NOT FOUND AND {schema}._refusal(wish.job, wish.token) = 'busy' THEN
+      id := wish.job;
+      answer := 'locked';
+      RETURN NEXT;
+    END IF;
+  END LOOP;
+  RETURN QUERY SELECT * FROM {schema}._check(_ids, _tokens);
+END $$;
+
+-- ── upkeep ──
+
+-- Put jobs back whose worker is gone: the first time makes a job suspect, each further time
+-- counts as a reset. The caller holds the rows.
+CREATE FUNCTION {schema}._take_back(_ids bigint[], _max_resets integer, _at timestamptz)
+RETURNS SETOF {schema}._jobs LANGUAGE plpgsql AS $$
+DECLARE
+  j {schema}._jobs;
+BEGIN
+  FOR j IN
+    UPDATE {schema}._jobs AS k SET
+      resets = k.resets + k.suspect::integer,
+      attempts = k.attempts - 1,
+      suspect = true,
+      state = CASE
+        WHEN k.superseded THEN 'failed'
+        WHEN k.cancel_requested THEN 'cancelled'
+        WHEN k.suspect AND k.resets + 1 >= _max_resets THEN 'failed'
+        WHEN k.queue IS NULL THEN 'ready'
+        ELSE 'waiting'
+      END::{schema}._job_state,
+      last_error = CASE
+        WHEN k.superseded THEN {superseded}
+        WHEN k.suspect AND k.resets + 1 >= _max_resets AND NOT k.cancel_requested
+          THEN replace({killed}, '{0}', (k.resets + 1)::text)
+        ELSE k.last_error
+      END,
+      finished_at = CASE
+        WHEN k.superseded OR k.cancel_requested OR (k.suspect AND k.resets + 1 >= _max_resets)
+          THEN _at
+      END,
+      superseded = false, cancel_requested = false, updated_at = _at,
+      token = NULL, worker = NULL, claimed_at = NULL, lease_until = NULL
+    WHERE k.id = ANY (_ids)
+    RETURNING k.*
+  LOOP
+    IF j.queue IS NOT NULL THEN
+      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+    END IF;
+    PERFORM pg_notify({channel}, '');
+    RETURN NEXT j;
+  END LOOP;
+END $$;
+
+-- Take back jobs of workers whose leases ran out, at most `_limit`; with `_orphans` also of
+-- workers nobody knows.
+CREATE FUNCTION {schema}._reap(
+  _limit integer, _max_resets integer, _orphans boolean, _now timestamptz DEFAULT NULL,
+  OUT requeued bigint[], OUT ended bigint[]
+) LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  dead bigint[];
+  doomed bigint[];
+BEGIN
+  SELECT coalesce(array_agg(w.id), '{}') INTO dead FROM (
+    SELECT v.id FROM {schema}._workers AS v
+    WHERE v.expires_at <= at ORDER BY v.id FOR UPDATE SKIP LOCKED
+  ) AS w;
+  IF _orphans THEN
+    WITH RECURSIVE holder (id) AS (
+      SELECT (SELECT j.worker FROM {schema}._jobs AS j WHERE j.state = 'running'
+              ORDER BY j.worker LIMIT 1)
+      UNION ALL
+      SELECT (SELECT j.worker FROM {schema}._jobs AS j
+              WHERE j.state = 'running' AND j.worker > h.id ORDER BY j.worker LIMIT 1)
+      FROM holder AS h WHERE h.id IS NOT NULL
+    )
+    SELECT dead || coalesce(array_agg(h.id), '{}') INTO dead FROM holder AS h
+    WHERE h.id IS NOT NULL
+      AND NOT EXISTS (SELECT FROM {schema}._workers AS w WHERE w.id = h.id);
+  END IF;
+  IF dead = '{}' THEN
+    requeued := '{}';
+    ended := '{}';
+    RETURN;
+  END IF;
+  SELECT array_agg(r.id) INTO doomed FROM (
+    SELECT j.id FROM {schema}._jobs AS j
+    WHERE j.state = 'running' AND j.worker = ANY (dead)
+      AND (j.lease_until IS NULL OR j.lease_until <= at)
+    ORDER BY j.id LIMIT _limit FOR UPDATE SKIP LOCKED
+  ) AS r;
+  SELECT
+    coalesce(array_agg(t.id) FILTER (WHERE t.finished_at IS NULL), '{}'),
+    coalesce(array_agg(t.id) FILTER (WHERE t.finished_at IS NOT NULL), '{}')
+  INTO requeued, ended
+  FROM {schema}._take_back(doomed, _max_resets, at) AS t;
+  DELETE FROM {schema}._workers AS w
+  WHERE w.id = ANY (dead) AND NOT EXISTS (
+    SELECT FROM {schema}._jobs AS j WHERE j.state = 'running' AND j.worker = w.id
+  );
+END $$;
+
+-- Forget a worker that stops; what it still holds is handed back. What somebody's transaction
+-- holds is left to the reapers, who need not wait.
+CREATE FUNCTION {schema}._retire(_worker text, _now timestamptz DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql
+SET enable_seqscan = off SET lock_timeout = '5s'
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  number bigint;
+  j {schema}._jobs;
+  release {schema}._outcome;
+BEGIN
+  SELECT w.id INTO number FROM {schema}._workers AS w WHERE w.name = _worker FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  release.kind := 'release';
+  FOR j IN
+    SELECT k.* FROM {schema}._jobs AS k
+    WHERE k.state = 'running' AND k.worker = number ORDER BY k.id FOR UPDATE SKIP LOCKED
+  LOOP
+    PERFORM {schema}._end(j, release, at);
+  END LOOP;
+  IF EXISTS (SELECT FROM {schema}._jobs AS k WHERE k.state = 'running' AND k.worker = number) THEN
+    UPDATE {schema}._workers AS w SET expires_at = at WHERE w.id = number;
+  ELSE
+    DELETE FROM {schema}._workers AS w WHERE w.id = number;
+  END IF;
+  -- Its queues may have waiting jobs, and it will not look after them any more.
+  PERFORM pg_notify({channel}, '');
+END $$;
+
+-- Make due jobs ready, at most `_limit`; how many.
+CREATE FUNCTION {schema}._promote(_limit integer, _now timestamptz DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  count integer;
+  queues text[];
+BEGIN
+  WITH due AS MATERIALIZED (
+    SELECT j.ctid AS tid FROM {schema}._jobs AS j
+    WHERE j.state = 'scheduled' AND j.run_at <= at
+    ORDER BY j.run_at, j.id LIMIT _limit FOR NO KEY UPDATE SKIP LOCKED
+  ),
+  made AS (
+    UPDATE {schema}._jobs AS j SET state = {schema}._due_state(j.run_at, j.queue, at) FROM due
+    WHERE j.ctid = due.tid AND j.state = 'scheduled' RETURNING j.queue
+  )
+  SELECT count(*), array_agg(DISTINCT m.queue) FILTER (WHERE m.queue IS NOT NULL)
+  INTO count, queues FROM made AS m;
+  IF queues IS NOT NULL THEN
+    INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(queues) AS q;
+  END IF;
+  IF count > 0 THEN
+    PERFORM pg_notify({channel}, '');
+  END IF;
+  RETURN count;
+END $$;
+
+-- Seconds until the next scheduled job is due, or NULL.
+CREATE FUNCTION {schema}._next_due(_now timestamptz DEFAULT NULL) RETURNS float8
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT extract(epoch FROM j.run_at - coalesce(_now, statement_timestamp()))::float8
+  FROM {schema}._jobs AS j WHERE j.state = 'scheduled' ORDER BY j.run_at, j.id LIMIT 1;
+END;
+
+-- Remove what was kept long enough, at most `_limit` rows in one step; how many.
+CREATE FUNCTION {schema}._prune(
+  _limit integer, _cancelled_kept float8, _now timestamptz DEFAULT NULL
+) RETURNS integer LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  kept integer;
+  cancelled integer;
+BEGIN
+  DELETE FROM {schema}._history AS h WHERE h.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}._history AS o WHERE o.expires_at <= at
+    ORDER BY o.expires_at LIMIT _limit FOR UPDATE SKIP LOCKED
+  ));
+  GET DIAGNOSTICS kept = ROW_COUNT;
+  DELETE FROM {schema}._jobs AS j WHERE j.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}._jobs AS o
+    WHERE o.state = 'cancelled' AND o.finished_at <= at - make_interval(secs => _cancelled_kept)
+    ORDER BY o.finished_at LIMIT _limit - kept FOR UPDATE SKIP LOCKED
+  ));
+  GET DIAGNOSTICS cancelled = ROW_COUNT;
+  RETURN kept + cancelled;
+END $$;
