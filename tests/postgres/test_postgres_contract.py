@@ -10,8 +10,13 @@ import pytest
 
 pytest.register_assert_rewrite("windlass.testing.contract")
 
-from tests.postgres.cluster import Cluster, shared_cluster  # noqa: E402
-from tests.postgres.pooler import TransactionPooler  # noqa: E402
+from tests.postgres.cluster import (  # noqa: E402
+    Cluster,
+    Version,
+    available_versions,
+    shared_cluster,
+)
+from tests.postgres.pooler import PgBouncer, TransactionPooler, pgbouncer  # noqa: E402
 from windlass.clock import Clock  # noqa: E402
 from windlass.store.port import Store  # noqa: E402
 from windlass.stores.postgres import PostgresStore  # noqa: E402
@@ -20,6 +25,7 @@ from windlass.testing import contract  # noqa: E402
 
 CASES = contract.cases()
 SCHEMA = "contract"
+CORE = ("claim", "keys", "queues", "reap", "settle", "transactions")
 EMPTY = """
 DROP TABLE IF EXISTS handlers_own;
 TRUNCATE contract._jobs, contract._history, contract._workers, contract._bells, contract._paused;
@@ -45,40 +51,49 @@ def _fresh(cluster: Cluster, make: Callable[[], Store]) -> Iterator[Callable[[],
     yield make
 
 
+def _direct(cluster: Cluster, clock: Clock) -> AbstractContextManager[Callable[[], Store]]:
+    return _fresh(
+        cluster, lambda: PostgresStore(cluster.url("contract"), schema_name=SCHEMA, clock=clock)
+    )
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("version", [16, 18])
-def test_contract(case: contract.Case, version: int) -> None:
-    cluster = shared_cluster(16 if version == 16 else 18)
-
-    def fresh(clock: Clock) -> AbstractContextManager[Callable[[], Store]]:
-        return _fresh(
-            cluster,
-            lambda: PostgresStore(cluster.url("contract"), schema_name=SCHEMA, clock=clock),
-        )
-
-    contract.run(case, fresh)
+def test_contract(case: contract.Case, version: Version) -> None:
+    contract.run(case, lambda clock: _direct(shared_cluster(version), clock))
 
 
-@pytest.fixture(scope="module")
-def pooler() -> Iterator[TransactionPooler]:
+@pytest.mark.skipif("system" not in available_versions(), reason="no PostgreSQL is installed here")
+@pytest.mark.parametrize("case", [case for case in CASES if case.group in CORE], ids=str)
+def test_contract_on_the_systems_server(case: contract.Case) -> None:
+    contract.run(case, lambda clock: _direct(shared_cluster("system"), clock))
+
+
+@pytest.fixture(scope="module", params=["in-tree", "pgbouncer"])
+def pooler(request: pytest.FixtureRequest) -> Iterator[TransactionPooler | PgBouncer]:
     cluster = shared_cluster(18)
     _database(cluster)
-    with TransactionPooler("127.0.0.1", cluster.port, "contract", size=8) as pooler:
-        yield pooler
+    if request.param == "in-tree":
+        with TransactionPooler("127.0.0.1", cluster.port, "contract", size=8) as ours:
+            yield ours
+        return
+    with pgbouncer("127.0.0.1", cluster.port, "contract", size=8) as theirs:
+        if theirs is None:
+            pytest.skip("pgbouncer is not installed here; the pooler in the tree always runs")
+        yield theirs
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_contract_through_a_pooler(case: contract.Case, pooler: TransactionPooler) -> None:
-    def fresh(clock: Clock) -> AbstractContextManager[Callable[[], Store]]:
-        return _fresh(
-            shared_cluster(18),
-            lambda: PostgresStore(
-                pooler.url("contract"),
-                schema_name=SCHEMA,
-                clock=clock,
-                listen=False,
-                prepared_statements=False,
-            ),
+def test_contract_through_a_pooler(
+    case: contract.Case, pooler: TransactionPooler | PgBouncer
+) -> None:
+    def make(clock: Clock) -> Store:
+        return PostgresStore(
+            pooler.url("contract"),
+            schema_name=SCHEMA,
+            clock=clock,
+            listen=False,
+            prepared_statements=False,
         )
 
-    contract.run(case, fresh)
+    contract.run(case, lambda clock: _fresh(shared_cluster(18), lambda: make(clock)))
