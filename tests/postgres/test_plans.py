@@ -7,6 +7,7 @@ depend on the machine. Backlogs are written straight into the table, in the stat
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,6 +108,38 @@ def test_a_claim_reads_what_it_returns(made: Schema, backlog: str, size: int) ->
             connection.rollback()
             connection.execute(f"ANALYZE {name}._jobs".encode())  # and with fresh statistics
             connection.commit()
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 5, 16, 17, 64, 65, 200])
+def test_jobs_of_many_tasks_come_in_order(made: Schema, number: int) -> None:
+    """Whatever the number of tasks; up to 64 of them nothing is read that is not returned."""
+    name = made.name
+    tasks = [f"t{n}" for n in range(number)]
+    with psycopg.connect(made.url) as connection:
+        connection.execute(
+            (
+                ROW.format(name) + " SELECT now() - (n * 37 % 101) * interval '1 second', now(),"
+                f" now(), '{{}}', 'ready', 't' || n % {number}, NULL, n % 3"
+                " FROM generate_series(1, 3000) AS n"
+            ).encode()
+        )
+        expected = connection.execute(
+            f"SELECT id FROM {name}._jobs ORDER BY priority, run_at, id LIMIT 100".encode()
+        ).fetchall()
+        connection.commit()
+        before = _number(connection, READ.format(name))
+        [leases] = connection.execute(
+            (
+                f"SELECT leases FROM {name}._claim('w', %s, 100, 10, 30, 1, '{{}}', '{{}}', false,"
+                " '', '{}', 0)"
+            ).encode(),
+            [tasks],
+        ).fetchone() or [None]
+        read = _number(connection, READ.format(name)) - before
+        assert leases is not None
+        assert [row[0] for row in json.loads(leases)] == [job for [job] in expected]
+        if number <= 64:
+            assert read <= RETURNED + number + SPARE
 
 
 @pytest.mark.parametrize("queues", [0, 50], ids=["free", "queued"])

@@ -41,6 +41,8 @@ class BoundedConnection(psycopg.Connection[Any]):
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         if self.limit is not None:
             gen = self._bounded(gen, time.monotonic() + self.limit)
+            if not args:  # how often to look at the time
+                options.setdefault("interval", min(0.1, max(self.limit / 10, 0.01)))
         return super().wait(gen, *args, **options)
 
     def _bounded(self, gen: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from datetime import datetime
 from typing import Any
 
@@ -20,10 +22,17 @@ from windlass.stores.postgres.connection import (
 )
 from windlass.stores.postgres.crew import fetch_rows
 
+_MOST = 5.0
+"""Seconds a call may take at most, however long the lease is."""
+
 
 class PostgresLifeline:
-    """Every call ends within a third of the lease, whatever the network does, so that the keeper
-    can stop its handlers in time."""
+    """Every call ends within a sixth of the lease, whatever the network does. That is less than
+    the keeper's margin, so one begun before the fence has ended before the lease does.
+
+    Connecting may block for longer (libpq knows no limit below 2 s, and none for DNS), so it is
+    done in a thread of its own; the next call goes on waiting for the same attempt.
+    """
 
     def __init__(self, address: Address, schema: str, now: Callable[[], datetime | None]) -> None:
         self._address = address
@@ -31,7 +40,8 @@ class PostgresLifeline:
         self._now = now
         self._lock = threading.Lock()
         self._connection: BoundedConnection | None = None
-        self._limit = 10.0
+        self._attempt: Future[BoundedConnection] | None = None
+        self._limit = _MOST
         self._closed = False
 
     def renew(
@@ -41,7 +51,7 @@ class PostgresLifeline:
         leases: Sequence[Lease],
         extend: Sequence[tuple[Lease, float]] = (),
     ) -> Renewal:
-        self._limit = min(10.0, max(lease / 3, 0.5))
+        self._limit = min(_MOST, lease / 6)
         longer = [(held.job_id, held.token, seconds) for held, seconds in extend]
         return self._ask(
             f"SELECT id, answer FROM {self._schema}._renew("  # noqa: S608
@@ -85,13 +95,35 @@ class PostgresLifeline:
     def _connected(self) -> BoundedConnection:
         if self._closed:
             raise StoreClosedError("this store was closed")
+        end = time.monotonic() + self._limit
         if self._connection is None or is_stale(self._connection):
             self._drop()
-            self._connection = self._address.connect(
-                connect_limit=max(2, int(self._limit))  # libpq knows no shorter one
-            )
-        self._connection.limit = self._limit
+            self._connection = self._connect()
+        self._connection.limit = max(0.0, end - time.monotonic())
         return self._connection
+
+    def _connect(self) -> BoundedConnection:
+        attempt = self._attempt
+        if attempt is None:
+            attempt = self._attempt = Future()
+            limit = max(2, int(self._limit))
+            threading.Thread(
+                target=_try,
+                args=(self._address, limit, attempt),
+                name="windlass-connect",
+                daemon=True,
+            ).start()
+        try:
+            connection = attempt.result(self._limit)
+        except TimeoutError:
+            raise StoreUnavailableError(
+                f"cannot connect to {self._address.name} within {self._limit:.1f} s"
+            ) from None
+        except BaseException:
+            self._attempt = None
+            raise
+        self._attempt = None
+        return connection
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -102,3 +134,18 @@ class PostgresLifeline:
         with self._lock:
             self._closed = True
             self._drop()
+            if self._attempt is not None:
+                self._attempt.add_done_callback(_discard)
+
+
+def _try(address: Address, limit: int, attempt: Future[BoundedConnection]) -> None:
+    try:
+        attempt.set_result(address.connect(connect_limit=limit))
+    except BaseException as error:  # whoever waits for the attempt is told, whatever it was
+        attempt.set_exception(error)
+
+
+def _discard(attempt: Future[BoundedConnection]) -> None:
+    """Nobody waits for it any more."""
+    if attempt.exception() is None:
+        attempt.result().close()

@@ -188,14 +188,89 @@ RETURN json_build_array(
   (j).revision, (j).resets, (j).suspect, (j).keep, {schema}._micros((j).created_at),
   {schema}._micros((j).updated_at), (j).last_error);
 
+-- Lock the best claimable jobs of these tasks: their places in the table, in no order. One ordered
+-- branch per task, merged: nothing is read that is not returned, but for one row per task. A branch
+-- starts after the mark of its task. The number of branches is fixed, so that the plan is made once
+-- in a session; tasks beyond the given ones are NULL and cost nothing.
+DO $build$
+DECLARE
+  size integer;
+  branches text;
+BEGIN
+  FOREACH size IN ARRAY ARRAY[1, 4, 16, 64] LOOP
+    SELECT string_agg(format($branch$
+      (SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+       WHERE j.state = 'ready' AND NOT j.suspect AND j.task = _tasks[%1$s]
+         AND (j.priority, j.run_at, j.id) > (_priorities[%1$s], _run_ats[%1$s], _ids[%1$s])
+         AND (j.flags && _forbidden) IS NOT TRUE
+       ORDER BY j.priority, j.run_at, j.id)$branch$, n), ' UNION ALL ')
+    INTO branches FROM generate_series(1, size) AS n;
+    EXECUTE format($function$
+      CREATE FUNCTION {schema}._pick_%s(
+        _tasks text[], _limit integer, _suspects integer, _forbidden text[],
+        _priorities integer[], _run_ats timestamptz[], _ids bigint[]
+      ) RETURNS tid[] LANGUAGE plpgsql AS $pick$
+      BEGIN
+        RETURN ARRAY(
+          SELECT l.tid FROM (
+            SELECT u.* FROM (%s UNION ALL
+              (SELECT j.ctid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+               WHERE j.state = 'ready' AND j.suspect AND j.task = ANY (_tasks)
+                 AND (j.flags && _forbidden) IS NOT TRUE
+               ORDER BY j.priority, j.run_at, j.id LIMIT _suspects)
+            ) AS u ORDER BY u.priority, u.run_at, u.id
+          ) AS c
+          CROSS JOIN LATERAL (
+            SELECT r.ctid AS tid FROM {schema}._jobs AS r
+            WHERE r.ctid = c.tid AND r.state = 'ready' FOR NO KEY UPDATE SKIP LOCKED
+          ) AS l
+          LIMIT _limit
+        );
+      END $pick$
+    $function$, size, branches);
+  END LOOP;
+END $build$;
+
+-- The same for more tasks than anybody should have: up to `_limit` rows are read of each.
+CREATE FUNCTION {schema}._pick_many(
+  _tasks text[], _limit integer, _suspects integer, _forbidden text[],
+  _priorities integer[], _run_ats timestamptz[], _ids bigint[]
+) RETURNS tid[] LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN ARRAY(
+    SELECT l.tid FROM (
+      SELECT u.* FROM (
+        SELECT b.* FROM unnest(_tasks, _priorities, _run_ats, _ids)
+          AS t (task, priority, run_at, id)
+        CROSS JOIN LATERAL (
+          SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+          WHERE j.state = 'ready' AND NOT j.suspect AND j.task = t.task
+            AND (j.priority, j.run_at, j.id) > (t.priority, t.run_at, t.id)
+            AND (j.flags && _forbidden) IS NOT TRUE
+          ORDER BY j.priority, j.run_at, j.id LIMIT _limit
+        ) AS b
+        UNION ALL
+        (SELECT j.ctid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+         WHERE j.state = 'ready' AND j.suspect AND j.task = ANY (_tasks)
+           AND (j.flags && _forbidden) IS NOT TRUE
+         ORDER BY j.priority, j.run_at, j.id LIMIT _suspects)
+      ) AS u ORDER BY u.priority, u.run_at, u.id
+    ) AS c
+    CROSS JOIN LATERAL (
+      SELECT r.ctid AS tid FROM {schema}._jobs AS r
+      WHERE r.ctid = c.tid AND r.state = 'ready' FOR NO KEY UPDATE SKIP LOCKED
+    ) AS l
+    LIMIT _limit
+  );
+END $$;
+
 -- Take claimable jobs in (priority, run_at, id) order. A delivery's token is its job's id added
 -- to `_base`, which the caller chose at random for this claim: if the answer is lost, `_claimed`
 -- tells by it what was taken.
 --
--- One ordered branch per task, merged: nothing is read that is not returned, but for one row per
--- task. `_marks` gives per task the place to start after, `_bell` the same for the bells: where
--- index entries of claimed jobs cannot be removed yet (an old snapshot is open) they pile up before
--- it. `entries` is how many index entries were read, so that the caller can tell.
+-- `_marks` gives per task the place to start after, `_bell` the same for the bells: where index
+-- entries of claimed jobs cannot be removed yet (an old snapshot is open) they pile up before it.
+-- `entries` is how many index entries were read, so that the caller can tell.
 CREATE FUNCTION {schema}._claim(
   _worker text, _tasks text[], _limit integer, _suspects integer, _lease float8, _base bigint,
   _longer json, _forbidden text[], _past_heads boolean, _after text, _marks json,
@@ -204,14 +279,17 @@ CREATE FUNCTION {schema}._claim(
   OUT next_bell bigint, OUT entries bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   number bigint;
   admission record;
   exchange record;
-  branches text;
-  query text;
+  priorities integer[];
+  run_ats timestamptz[];
+  ids bigint[];
+  picked tid[] := '{}';
   before bigint := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
     + pg_stat_get_xact_tuples_returned({bells_index}::regclass);
 BEGIN
@@ -231,51 +309,49 @@ BEGIN
     exchange := {schema}._exchange_heads(_tasks, _suspects, _forbidden, _after);
     next_after := exchange.next_after;
   END IF;
-  IF cardinality(_tasks) = 0 OR _limit <= 0 THEN
-    entries := 0;
-    RETURN;
+  priorities := array_fill(-2147483648, ARRAY[cardinality(_tasks)]);
+  run_ats := array_fill(timestamptz '-infinity', ARRAY[cardinality(_tasks)]);
+  ids := array_fill(0::bigint, ARRAY[cardinality(_tasks)]);
+  FOR place IN 1 .. cardinality(_tasks) LOOP
+    CONTINUE WHEN _marks -> _tasks[place] IS NULL;
+    priorities[place] := (_marks -> _tasks[place] ->> 0)::integer;
+    run_ats[place] := timestamptz 'epoch'
+      + (_marks -> _tasks[place] ->> 1)::bigint * interval '1 microsecond';
+    ids[place] := (_marks -> _tasks[place] ->> 2)::bigint;
+  END LOOP;
+  IF _limit > 0 THEN
+    CASE
+      WHEN cardinality(_tasks) = 0 THEN
+        NULL;
+      WHEN cardinality(_tasks) = 1 THEN
+        picked := {schema}._pick_1(
+          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids);
+      WHEN cardinality(_tasks) <= 4 THEN
+        picked := {schema}._pick_4(
+          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids);
+      WHEN cardinality(_tasks) <= 16 THEN
+        picked := {schema}._pick_16(
+          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids);
+      WHEN cardinality(_tasks) <= 64 THEN
+        picked := {schema}._pick_64(
+          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids);
+      ELSE
+        picked := {schema}._pick_many(
+          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids);
+    END CASE;
   END IF;
-  IF cardinality(_tasks) <= 64 THEN
-    SELECT string_agg(format(
-      '(SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j'
-      ' WHERE j.state = ''ready'' AND NOT j.suspect AND j.task = $1[%s]%s%s'
-      ' ORDER BY j.priority, j.run_at, j.id)',
-      i,
-      CASE WHEN _marks ->> _tasks[i] IS NOT NULL THEN format(
-        ' AND (j.priority, j.run_at, j.id) > (%s, %L::timestamptz, %s)',
-        (_marks -> _tasks[i] ->> 0)::integer,
-        timestamptz 'epoch' + (_marks -> _tasks[i] ->> 1)::bigint * interval '1 microsecond',
-        (_marks -> _tasks[i] ->> 2)::bigint) END,
-      CASE WHEN cardinality(_forbidden) > 0 THEN ' AND (j.flags && $2) IS NOT TRUE' END
-    ), ' UNION ALL ') INTO branches
-    FROM generate_series(1, cardinality(_tasks)) AS i;
-  ELSE
-    branches := 'SELECT b.* FROM unnest($1) AS t (name) CROSS JOIN LATERAL ('
-      'SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j'
-      ' WHERE j.state = ''ready'' AND NOT j.suspect AND j.task = t.name'
-      ' AND (j.flags && $2) IS NOT TRUE'
-      ' ORDER BY j.priority, j.run_at, j.id LIMIT $4) AS b';
+  IF picked <> '{}' THEN
+    WITH given AS (
+      UPDATE {schema}._jobs AS j SET
+        state = 'running', token = _base + j.id, worker = number, claimed_at = at,
+        attempts = j.attempts + 1, deliveries = j.deliveries + 1,
+        lease_until = at + make_interval(secs => (_longer ->> j.task)::float8)
+      WHERE j.ctid = ANY (picked)
+      RETURNING j.*
+    )
+    SELECT json_agg({schema}._lease(g, _worker) ORDER BY g.priority, g.run_at, g.id)::text, count(*)
+    INTO leases, taken FROM given AS g;
   END IF;
-  IF _suspects > 0 THEN
-    branches := branches || ' UNION ALL (SELECT j.ctid, j.priority, j.run_at, j.id'
-      ' FROM {schema}._jobs AS j WHERE j.state = ''ready'' AND j.suspect AND j.task = ANY ($1)'
-      ' AND (j.flags && $2) IS NOT TRUE'
-      ' ORDER BY j.priority, j.run_at, j.id LIMIT $3)';
-  END IF;
-  query := 'WITH picked AS MATERIALIZED ('
-    'SELECT l.tid FROM (SELECT u.* FROM (' || branches || ') AS u'
-    ' ORDER BY u.priority, u.run_at, u.id) AS c CROSS JOIN LATERAL ('
-    'SELECT r.ctid AS tid FROM {schema}._jobs AS r WHERE r.ctid = c.tid AND r.state = ''ready'''
-    ' FOR NO KEY UPDATE SKIP LOCKED) AS l LIMIT $4'
-    '), given AS ('
-    'UPDATE {schema}._jobs AS j SET state = ''running'', token = $5 + j.id, worker = $6,'
-    ' claimed_at = $7, attempts = j.attempts + 1, deliveries = j.deliveries + 1,'
-    ' lease_until = $7 + make_interval(secs => ($8 ->> j.task)::float8)'
-    ' FROM picked WHERE j.ctid = picked.tid RETURNING j.*'
-    ') SELECT json_agg({schema}._lease(given, $9) ORDER BY given.priority, given.run_at,'
-    ' given.id)::text, count(*)::integer FROM given';
-  EXECUTE query INTO leases, taken
-  USING _tasks, _forbidden, _suspects, _limit, _base, number, at, _longer, _worker;
   entries := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
     + pg_stat_get_xact_tuples_returned({bells_index}::regclass) - before;
   IF _past_heads THEN
