@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections import defaultdict
 from collections.abc import Iterator
@@ -90,28 +91,25 @@ def test_a_worker_stopped_for_three_leases_cannot_settle(here: Place) -> None:
     job = here.app.sync.add_job("nap", {"seconds": 1.0}, keep=600)
     until(lambda: here.events("start"), "the job to start")
     sleeper.send_signal(signal.SIGSTOP)
-    here.start(concurrency=1)
+    (other,) = here.start(concurrency=1)
     done = here.app.sync.wait_for(job.id, timeout=LEASE + SWEEP + 15)
     more = here.app.sync.add_job("nap", {"seconds": 2 * LEASE}, keep=600)
     here.app.sync.wait_for(more.id, timeout=3 * LEASE + 15)
     sleeper.send_signal(signal.SIGCONT)
     until(
-        lambda: "lost the lease of job" in here.logs()[0] or "lease was" in here.logs()[0],
-        "the sleeper to be told that it lost the job",
+        # The keeper may be the first to notice, by the clock or by asking, or the settler.
+        lambda: re.search("stopping job|lost the lease of job|its lease was", here.logs()[0]),
+        "the sleeper to notice that it lost the job",
     )
     again = here.app.sync.get_job(job.id)
     assert done.state == "completed" and again is not None
     assert (again.deliveries, again.finished_at) == (done.deliveries, done.finished_at)
     assert [e["job"] for e in here.events("start")].count(job.id) == 2
     # It is a worker like any other afterwards.
-    last = here.app.sync.add_jobs([JobSpec("nap", {"seconds": 0.5}) for _ in range(2)])
-    until(
-        lambda: {job.id for job in last} <= {event["job"] for event in here.events("end")},
-        "both to work",
-    )
-    assert sleeper.pid in {
-        e["pid"] for e in here.events("start") if e["job"] in {j.id for j in last}
-    }
+    other.send_signal(signal.SIGTERM)
+    assert other.wait(timeout=30) == 0
+    last = here.app.sync.add_job("nap", {"seconds": 0}, keep=600)
+    assert here.app.sync.wait_for(last.id, timeout=15).state == "completed"
     here.check_deliveries()
     assert here.stop() == [0, 0]
     here.check_at_rest()

@@ -7,7 +7,10 @@ count the time while they wait, and give up by closing themselves.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import select
+import socket
 import time
 from collections.abc import Generator
 from typing import Any, TypeVar
@@ -66,6 +69,13 @@ def is_stale(connection: psycopg.Connection[Any]) -> bool:
     if connection.closed or connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
         return True
     return bool(select.select([connection.fileno()], [], [], 0)[0])
+
+
+def hang_up(connection: psycopg.Connection[Any]) -> None:
+    """End whatever another thread is waiting for on this connection: it sees it broken."""
+    with contextlib.suppress(OSError, psycopg.Error):
+        with socket.socket(fileno=os.dup(connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
 
 
 class Address:

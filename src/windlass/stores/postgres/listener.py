@@ -18,15 +18,16 @@ from psycopg import sql
 
 from windlass.errors import StoreError
 from windlass.store.port import Listening
-from windlass.stores.postgres.connection import Address, BoundedConnection, one_line
+from windlass.stores.postgres.connection import Address, BoundedConnection, hang_up, one_line
 
 PROBE_EVERY = 10.0
 """Seconds of silence after which the connection is asked for a sign of life."""
 
 _ANSWER_LIMIT = 5.0
+_WAIT_AT_ONCE = 4.0
+"""Seconds to wait for a notification in one go; less than the limit of an answer."""
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
-_LOOK_EVERY = 0.5
 _ECHO_LIMIT = 3.0
 
 _logger = logging.getLogger("windlass.postgres")
@@ -51,11 +52,15 @@ class Listener:
         self._stopping = threading.Event()
         self._failures = 0
         self.is_listening = False
+        self._connection: BoundedConnection | None = None
         self._thread = threading.Thread(target=self._run, name="windlass-listener", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         self._stopping.set()
+        connection = self._connection
+        if connection is not None:
+            hang_up(connection)
         self._thread.join()
 
     def _run(self) -> None:
@@ -64,6 +69,8 @@ class Listener:
                 self._listen()
             except (psycopg.Error, StoreError, OSError) as error:
                 self.is_listening = False
+                if self._stopping.is_set():
+                    return
                 self._failures += 1
                 if self._failures == 1:
                     _logger.warning("not listening for new jobs, polling only: %s", one_line(error))
@@ -75,13 +82,14 @@ class Listener:
         return longest * random.uniform(0.5, 1.0)  # noqa: S311
 
     def _listen(self) -> None:
-        connection = self._address.connect(limit=_ANSWER_LIMIT)
+        connection = self._connection = self._address.connect(limit=_ANSWER_LIMIT)
         try:
             self._begin(connection)
             while not self._stopping.is_set():
                 self._wait(connection)
         finally:
             self.is_listening = False
+            self._connection = None
             connection.close()
 
     def _begin(self, connection: BoundedConnection) -> None:
@@ -92,7 +100,7 @@ class Listener:
         connection.execute("SELECT pg_notify(%s, '')", [echo])
         end = time.monotonic() + _ECHO_LIMIT
         while not self.is_listening and not self._stopping.is_set():
-            for notice in self._notices(connection):
+            for notice in self._notices(connection, _ECHO_LIMIT):
                 self.is_listening = self.is_listening or notice.channel == echo
             if time.monotonic() > end:
                 raise StoreError(
@@ -109,7 +117,7 @@ class Listener:
     def _wait(self, connection: BoundedConnection) -> None:
         silent_since = time.monotonic()
         while time.monotonic() - silent_since < PROBE_EVERY:
-            notices = self._notices(connection)
+            notices = self._notices(connection, _WAIT_AT_ONCE)
             if any(notice.payload == "migrate" for notice in notices):
                 self._on_migration()
             if notices:
@@ -120,6 +128,6 @@ class Listener:
         connection.execute("SELECT 1")
 
     @staticmethod
-    def _notices(connection: BoundedConnection) -> list[psycopg.Notify]:
-        """What has arrived within half a second, coalesced."""
-        return list(connection.notifies(timeout=_LOOK_EVERY, stop_after=1))
+    def _notices(connection: BoundedConnection, patience: float) -> list[psycopg.Notify]:
+        """What arrives first, within that many seconds; what arrives together is one hint."""
+        return list(connection.notifies(timeout=patience, stop_after=1))
