@@ -22,13 +22,13 @@ from windlass.stores.postgres.connection import (
 )
 from windlass.stores.postgres.crew import fetch_rows
 
-_MOST = 5.0
+_MOST = 10.0
 """Seconds a call may take at most, however long the lease is."""
 
 
 class PostgresLifeline:
-    """Every call ends within a sixth of the lease, whatever the network does. That is less than
-    the keeper's margin, so one begun before the fence has ended before the lease does.
+    """Every call ends within a third of the lease, and one begun while the lease holds ends before
+    it does, whatever the network does: so the keeper can stop its handlers in time.
 
     Connecting may block for longer (libpq knows no limit below 2 s, and none for DNS), so it is
     done in a thread of its own; the next call goes on waiting for the same attempt.
@@ -41,7 +41,9 @@ class PostgresLifeline:
         self._lock = threading.Lock()
         self._connection: BoundedConnection | None = None
         self._attempt: Future[BoundedConnection] | None = None
-        self._limit = _MOST
+        self._lease = 3 * _MOST
+        self._held_until = 0.0
+        """When the lease ends, less half of the keeper's margin, on the monotonic clock."""
         self._closed = False
 
     def renew(
@@ -51,9 +53,10 @@ class PostgresLifeline:
         leases: Sequence[Lease],
         extend: Sequence[tuple[Lease, float]] = (),
     ) -> Renewal:
-        self._limit = min(_MOST, lease / 6)
+        self._lease = lease
+        began = time.monotonic()
         longer = [(held.job_id, held.token, seconds) for held, seconds in extend]
-        return self._ask(
+        renewal = self._ask(
             f"SELECT id, answer FROM {self._schema}._renew("  # noqa: S608
             "%s, %s::float8, %s::bigint[], %s::bigint[], %s::json, %s)",
             worker,
@@ -63,6 +66,8 @@ class PostgresLifeline:
             msgspec.json.encode(longer).decode(),
             self._now(),
         )
+        self._held_until = began + lease - min(lease / 5, 5.0) / 2
+        return renewal
 
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
         return self._ask(
@@ -95,29 +100,35 @@ class PostgresLifeline:
     def _connected(self) -> BoundedConnection:
         if self._closed:
             raise StoreClosedError("this store was closed")
-        end = time.monotonic() + self._limit
+        limit = self._limit()
+        end = time.monotonic() + limit
         if self._connection is None or is_stale(self._connection):
             self._drop()
-            self._connection = self._connect()
+            self._connection = self._connect(limit)
         self._connection.limit = max(0.0, end - time.monotonic())
         return self._connection
 
-    def _connect(self) -> BoundedConnection:
+    def _limit(self) -> float:
+        """Seconds this call may take; the end of the lease counts while it is still to come."""
+        usual = min(_MOST, self._lease / 3)
+        left = self._held_until - time.monotonic()
+        return min(usual, left) if left > 0 else usual / 2
+
+    def _connect(self, limit: float) -> BoundedConnection:
         attempt = self._attempt
         if attempt is None:
             attempt = self._attempt = Future()
-            limit = max(2, int(self._limit))
             threading.Thread(
                 target=_try,
-                args=(self._address, limit, attempt),
+                args=(self._address, max(2, int(limit)), attempt),
                 name="windlass-connect",
                 daemon=True,
             ).start()
         try:
-            connection = attempt.result(self._limit)
+            connection = attempt.result(limit)
         except TimeoutError:
             raise StoreUnavailableError(
-                f"cannot connect to {self._address.name} within {self._limit:.1f} s"
+                f"cannot connect to {self._address.name} within {limit:.1f} s"
             ) from None
         except BaseException:
             self._attempt = None
