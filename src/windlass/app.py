@@ -378,6 +378,10 @@ class App:
             )
         return self.store
 
+    async def open(self) -> None:
+        """Open the database now; it is also done by itself when first needed."""
+        await self._opened()
+
     async def migrate(self) -> None:
         """Create the schema or bring it up to date, whatever the setting `migrate` says.
 

@@ -94,6 +94,26 @@ def test_an_unknown_outcome_is_everybodys_and_never_written_again() -> None:
             answer.result(0)
 
 
+def test_what_is_no_refusal_is_never_written_again() -> None:
+    bench = Bench()
+    bench.error = lambda names: OverflowError("an answer that cannot be read")
+    answers = [bench.submit("a"), bench.submit("b")]
+    bench.write()
+    assert bench.calls == [["a", "b"]]
+    for answer in answers:
+        with pytest.raises(OverflowError):
+            answer.result(0)
+
+
+def test_large_payloads_do_not_gather_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "MOST_TEXT", 4)
+    bench = Bench()
+    for name in "abcd":
+        bench.submit(name)
+    bench.write()
+    assert bench.calls == [["a", "b"], ["c", "d"]]
+
+
 def test_one_call_has_its_limit_and_a_large_one_goes_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -122,7 +122,7 @@ def _file_system(folder: Path) -> str | None:
 
 async def _database(app: App, findings: list[Finding]) -> None:
     """Add to the findings one by one, so that those before an error are told too."""
-    await app.migrate()
+    await app.open()
     store = app.store
     file = database_file(app.settings.url)
     if file is not None:

@@ -28,7 +28,7 @@ def health(place: Place, needs_worker: bool, as_json: bool) -> None:
     """
 
     async def work(app: App) -> dict[str, object]:
-        await app.migrate()
+        await app.open()
         now = await app.store.now()
         workers = [worker.id for worker in await app.client.workers() if worker.expires_at > now]
         return {

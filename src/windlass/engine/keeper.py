@@ -64,6 +64,10 @@ class Keeper:
         """Do what is due; the seconds until the next step."""
         now = self._clock.monotonic()
         deliveries = list(self._held.values())
+        if now >= self._fence_at:  # this process was stopped, or nobody could be asked in time
+            for delivery in deliveries:
+                if now >= delivery.owned_until - self._margin:
+                    delivery.is_fenced = True
         asked = any(delivery.extension is not None for delivery in deliveries)
         try:
             if asked or now >= self._renew_at:
@@ -76,8 +80,10 @@ class Keeper:
             self._fence_at = self._clock.monotonic() + self._lease - self._margin
             return min(0.1, self._lease / 10)
         except StoreError as error:
-            self._fence(self._clock.monotonic())
-            return min(self._outage.failed(error), self._lease / 10)
+            now = self._clock.monotonic()
+            self._fence(now)
+            pause = min(self._outage.failed(error), self._lease / 10)
+            return pause if now >= self._fence_at else min(pause, self._fence_at - now)
         self._outage.worked()
         # Also while nothing is held: a job that starts meanwhile is looked after within a second.
         return max(0.0, min(self._renew_at - self._clock.monotonic(), CHECK_EVERY))
@@ -99,7 +105,9 @@ class Keeper:
 
     def _obey(self, renewal: Renewal) -> None:
         for job_id, reason in renewal.lost.items():
-            if (delivery := self._held.get(job_id)) is not None and not delivery.is_over:
+            if (delivery := self._held.get(job_id)) is not None and not (
+                delivery.is_over or delivery.settled_inside
+            ):
                 self._logger.warning("lost the lease of job %d: %s", job_id, reason)
                 delivery.stop(AbortReason(reason.value))
         for job_id in renewal.cancel:

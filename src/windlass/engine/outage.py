@@ -11,16 +11,22 @@ _LONGEST = 2.0
 
 
 class Outage:
-    """Shared by all loops of a worker, so that one outage is told once."""
+    """One loop's view of the database. Siblings tell of one outage once between them."""
 
-    def __init__(self, logger: Scoped) -> None:
+    def __init__(self, logger: Scoped, away: set[int] | None = None) -> None:
         self._logger = logger
         self._failures = 0
+        self._away: set[int] = set() if away is None else away
+        """Who waits for the database at the moment, of all siblings."""
+
+    def sibling(self) -> Outage:
+        return Outage(self._logger, self._away)
 
     def failed(self, error: BaseException) -> float:
         """Note a failure; the seconds to wait before the next try, bounded and jittered."""
-        if self._failures == 0:
+        if not self._away:
             self._logger.warning("the database does not answer, waiting for it: %s", error)
+        self._away.add(id(self))
         self._failures = min(self._failures + 1, 16)
         pause = min(_LONGEST, _FIRST * 2.0 ** (self._failures - 1))
         return pause * random.uniform(0.5, 1.0)  # noqa: S311
@@ -28,4 +34,6 @@ class Outage:
     def worked(self) -> None:
         if self._failures:
             self._failures = 0
-            self._logger.info("the database answers again")
+            self._away.discard(id(self))
+            if not self._away:
+                self._logger.info("the database answers again")

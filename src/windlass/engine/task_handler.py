@@ -117,6 +117,8 @@ def _in_thread(task: AnyTask, threads: ThreadPoolExecutor) -> Run:
         work = asyncio.get_running_loop().run_in_executor(
             threads, variables.run, call, inner, delivery.lease.payload
         )
+        # Its slot may have been told to stop, and then nobody awaits how it ends.
+        work.add_done_callback(lambda done: done.cancelled() or done.exception())
         delivery.remains = work
         return await asyncio.shield(work)
 

@@ -110,7 +110,9 @@ class Worker:
         self._reporter = Reporter(
             self._handler, self._around, events=self._events, logger=self._logger, worker=self
         )
-        self._settler = Settler(self._store, outage, self._before_settling, self._after_settling)
+        self._settler = Settler(
+            self._store, outage.sibling(), self._before_settling, self._after_settling
+        )
         self._slots = Slots(
             options.slots,
             self._handler,
@@ -158,7 +160,7 @@ class Worker:
         return Loop(
             name,
             step,
-            outage=self._outage,
+            outage=self._outage.sibling(),
             logger=self._logger,
             on_ended=self._on_ended,
             first_delay=first_delay,
@@ -184,7 +186,7 @@ class Worker:
             lifeline,
             self._held,
             clock=self._clock,
-            outage=Outage(self._logger),
+            outage=self._outage.sibling(),
             logger=self._logger,
         )
         if self._keeper_on_loop:

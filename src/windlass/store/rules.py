@@ -7,17 +7,21 @@ Each rule leaves the row as it should be stored; the contract suite says what th
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import assert_never
 
 import msgspec
 
-from windlass.clock import to_datetime
+from windlass.clock import to_datetime, to_micros
 from windlass.model import payload as payloads
 from windlass.model.job import Job, JobState, Progress
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS
 from windlass.store.records import MAX_LOG, Cancel, Complete, Fail, NewJob, Outcome, Release
 
 WAITING = (JobState.SCHEDULED, JobState.READY)
+
+LAST_INSTANT = to_micros(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
+"""The latest a job can be due; what is asked for later is due then."""
 
 SUPERSEDED = "replaced or removed by its key while it ran, and did not complete"
 KILLED = "its worker died {0} times while this job ran (max_resets); it will not run again"
@@ -102,7 +106,7 @@ def micros(seconds: float) -> int:
 
 
 def due(new: NewJob, now: int) -> int:
-    return now + new.delay if new.run_at is None else new.run_at
+    return min(LAST_INSTANT, now + new.delay if new.run_at is None else new.run_at)
 
 
 def waiting_state(run_at: int, now: int) -> JobState:
@@ -214,7 +218,8 @@ def _fail(row: Row, outcome: Fail, now: int) -> None:
     elif row.cancel_requested:
         _close(row, JobState.CANCELLED, now)
     else:
-        row.run_at = now + micros(outcome.delay) if outcome.run_at is None else outcome.run_at
+        asked = now + micros(outcome.delay) if outcome.run_at is None else outcome.run_at
+        row.run_at = min(LAST_INSTANT, asked)
         row.state = waiting_state(row.run_at, now)
 
 

@@ -323,7 +323,9 @@ class _OwnThread:
         self._last: Future[Any] | None = None
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.shield(asyncio.wrap_future(self._start(function, *args)))
+        ending = asyncio.wrap_future(self._start(function, *args))
+        ending.add_done_callback(_see)
+        return await asyncio.shield(ending)
 
     def afterwards(self, function: Callable[..., Any], *args: Any) -> None:
         """Run it when what runs now has ended, if that ends well; nobody waits for it."""
@@ -340,6 +342,12 @@ class _OwnThread:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="windlass-transaction")
         self._last = self._executor.submit(copy_context().run, function, *args)
         return self._last
+
+
+def _see(ended: asyncio.Future[Any]) -> None:
+    """Whoever awaited it may be gone; its failure is then nobody's."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 def _is_on_a_loop() -> bool:

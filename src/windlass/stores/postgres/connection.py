@@ -7,10 +7,7 @@ count the time while they wait, and give up by closing themselves.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import select
-import socket
 import time
 from collections.abc import Generator
 from typing import Any, TypeVar
@@ -68,14 +65,14 @@ def is_stale(connection: psycopg.Connection[Any]) -> bool:
     """Whether the server has hung up on this idle connection, as far as one can see."""
     if connection.closed or connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
         return True
-    return bool(select.select([connection.fileno()], [], [], 0)[0])
+    return bool(watch(connection).poll(0))
 
 
-def hang_up(connection: psycopg.Connection[Any]) -> None:
-    """End whatever another thread is waiting for on this connection: it sees it broken."""
-    with contextlib.suppress(OSError, psycopg.Error):
-        with socket.socket(fileno=os.dup(connection.fileno())) as line:
-            line.shutdown(socket.SHUT_RDWR)
+def watch(connection: psycopg.Connection[Any]) -> select.poll:
+    """What tells whether something can be read from it."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return poll
 
 
 class Address:
@@ -152,6 +149,9 @@ class Address:
 
 
 def one_line(error: BaseException) -> str:
+    """What went wrong, without the server's stack of callers."""
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        return " ".join(f"{error.diag.message_primary} {error.diag.message_hint or ''}".split())
     return " ".join(str(error).split())
 
 

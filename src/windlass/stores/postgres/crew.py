@@ -43,12 +43,13 @@ class Crew:
         self,
         address: Address,
         borrow: Callable[[], AbstractContextManager[psycopg.Connection[Any]]] | None = None,
+        threads: int = THREADS,
     ) -> None:
         self._address = address
         self._borrow = borrow
         self._local = threading.local()
         self._connections: set[BoundedConnection] = set()
-        self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="windlass-postgres")
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="windlass-postgres")
         self._closed = False
         self.statements = 0
         """How many calls were made, for tests that count them."""

@@ -10,11 +10,13 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
-from windlass.errors import OutcomeUnknownError, StoreUnavailableError
+from windlass.errors import StoreError, StoreUnavailableError
 from windlass.model.job import Job
 from windlass.store.records import NewJob
 
 MOST_AT_ONCE = 2_000
+MOST_TEXT = 8_000_000
+"""Characters of payload in one call, unless one caller has more."""
 
 Waiting = tuple[Sequence[NewJob], "Future[list[Job]]"]
 
@@ -61,10 +63,14 @@ class Gather:
     def _next(self) -> list[Waiting]:
         with self._lock:
             batch: list[Waiting] = []
-            size = 0
-            while self._waiting and (not batch or size + len(self._waiting[0][0]) <= MOST_AT_ONCE):
-                jobs, answer = self._waiting.pop(0)
+            size = text = 0
+            while self._waiting:
+                jobs, answer = self._waiting[0]
                 size += len(jobs)
+                text += sum([len(job.payload) for job in jobs])
+                if batch and (size > MOST_AT_ONCE or text > MOST_TEXT):
+                    break
+                del self._waiting[0]
                 if answer.set_running_or_notify_cancel():
                     batch.append((jobs, answer))
             if not batch and not self._waiting:
@@ -75,8 +81,9 @@ class Gather:
         try:
             added = self._add([job for jobs, _ in batch for job in jobs])
         except BaseException as error:
-            shared = isinstance(error, StoreUnavailableError | OutcomeUnknownError)
-            if shared or len(batch) == 1:
+            is_refusal = isinstance(error, StoreError)
+            is_refusal = is_refusal and not isinstance(error, StoreUnavailableError)
+            if not is_refusal or len(batch) == 1:
                 for _, answer in batch:
                     answer.set_exception(error)
             else:  # something in it was refused, which is only its own caller's affair

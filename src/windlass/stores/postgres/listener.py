@@ -7,8 +7,10 @@ every reconnect one hint is given, because notifications may have been missed.
 from __future__ import annotations
 
 import logging
+import os
 import random
 import secrets
+import select
 import threading
 import time
 from collections.abc import Callable
@@ -18,14 +20,12 @@ from psycopg import sql
 
 from windlass.errors import StoreError
 from windlass.store.port import Listening
-from windlass.stores.postgres.connection import Address, BoundedConnection, hang_up, one_line
+from windlass.stores.postgres.connection import Address, BoundedConnection, one_line, watch
 
 PROBE_EVERY = 10.0
 """Seconds of silence after which the connection is asked for a sign of life."""
 
 _ANSWER_LIMIT = 5.0
-_WAIT_AT_ONCE = 4.0
-"""Seconds to wait for a notification in one go; less than the limit of an answer."""
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _ECHO_LIMIT = 3.0
@@ -52,16 +52,16 @@ class Listener:
         self._stopping = threading.Event()
         self._failures = 0
         self.is_listening = False
-        self._connection: BoundedConnection | None = None
+        self._woken, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._run, name="windlass-listener", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         self._stopping.set()
-        connection = self._connection
-        if connection is not None:
-            hang_up(connection)
+        os.write(self._wake, b"x")
         self._thread.join()
+        os.close(self._wake)
+        os.close(self._woken)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -73,7 +73,7 @@ class Listener:
                     return
                 self._failures += 1
                 if self._failures == 1:
-                    _logger.warning("not listening for new jobs, polling only: %s", one_line(error))
+                    _logger.info("not listening for new jobs, polling only: %s", one_line(error))
                     self._told(error)
                 self._stopping.wait(self._pause())
 
@@ -82,14 +82,15 @@ class Listener:
         return longest * random.uniform(0.5, 1.0)  # noqa: S311
 
     def _listen(self) -> None:
-        connection = self._connection = self._address.connect(limit=_ANSWER_LIMIT)
+        connection = self._address.connect(limit=_ANSWER_LIMIT)
         try:
             self._begin(connection)
             while not self._stopping.is_set():
                 self._wait(connection)
+            # Else the server may be writing to us as we hang up, and complain in its log.
+            connection.execute("UNLISTEN *")
         finally:
             self.is_listening = False
-            self._connection = None
             connection.close()
 
     def _begin(self, connection: BoundedConnection) -> None:
@@ -117,7 +118,7 @@ class Listener:
     def _wait(self, connection: BoundedConnection) -> None:
         silent_since = time.monotonic()
         while time.monotonic() - silent_since < PROBE_EVERY:
-            notices = self._notices(connection, _WAIT_AT_ONCE)
+            notices = self._notices(connection, PROBE_EVERY)
             if any(notice.payload == "migrate" for notice in notices):
                 self._on_migration()
             if notices:
@@ -127,7 +128,12 @@ class Listener:
                 return
         connection.execute("SELECT 1")
 
-    @staticmethod
-    def _notices(connection: BoundedConnection, patience: float) -> list[psycopg.Notify]:
+    def _notices(self, connection: BoundedConnection, patience: float) -> list[psycopg.Notify]:
         """What arrives first, within that many seconds; what arrives together is one hint."""
-        return list(connection.notifies(timeout=patience, stop_after=1))
+        if here := list(connection.notifies(timeout=0)):
+            return here
+        poll = watch(connection)
+        poll.register(self._woken, select.POLLIN)
+        if any(ready != self._woken for ready, _ in poll.poll(patience * 1000)):
+            return list(connection.notifies(timeout=0))
+        return []

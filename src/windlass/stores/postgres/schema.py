@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from windlass.clock import to_datetime
 from windlass.errors import ConfigError, SchemaTooNewError, StoreUnavailableError
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS
 from windlass.model.payload import MAX_PAYLOAD
@@ -43,10 +44,10 @@ def migrations() -> tuple[Migration, ...]:
 def check_name(schema: str) -> str:
     """A schema name PostgreSQL takes as it is; anything else would be cut or refused later."""
     is_possible = 1 <= len(schema.encode()) <= 63 and not schema.startswith("pg_")
-    if not is_possible or "\0" in schema or "%" in schema:
+    if not is_possible or set(schema) & set("\0%$'\\"):
         raise ConfigError(
-            "schema must be a name of 1 to 63 bytes that does not begin with pg_ and has no %,"
-            f" not {schema!r}"
+            "schema must be a name of 1 to 63 bytes that does not begin with pg_ and has none of"
+            f" % $ ' \\, not {schema!r}"
         )
     return schema
 
@@ -85,6 +86,7 @@ def render(text: str, schema: str) -> str:
         "{sequence}": _literal(f"{name}._jobs_id_seq") + "::regclass",
         "{ready_index}": _literal(f"{name}._jobs_ready"),
         "{bells_index}": _literal(f"{name}._bells_pkey"),
+        "{last_instant}": f"timestamptz {_literal(to_datetime(rules.LAST_INSTANT).isoformat())}",
         "{superseded}": _literal(rules.SUPERSEDED),
         "{killed}": _literal(rules.KILLED),
         "{max_attempts}": str(DEFAULT_MAX_ATTEMPTS),
@@ -147,10 +149,15 @@ def prepare(connection: psycopg.Connection[Any], schema: str, how: Migrate) -> N
 
 def installed(connection: psycopg.Connection[Any], schema: str) -> int:
     """The version there is, 0 for none; SchemaTooNewError if only a newer program may use it."""
-    table = f"{quoted(schema)}._migrations"
-    found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone()
-    if found is None or not found[0]:
+    # Asked of the catalogue itself: to_regclass may answer from memory.
+    found = connection.execute(
+        "SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relname = '_migrations'",
+        [schema],
+    ).fetchone()
+    if found is None:
         return 0
+    table = f"{quoted(schema)}._migrations"
     newest = migrations()[-1].version
     row = connection.execute(
         "SELECT coalesce(max(id), 0), coalesce(max(id) FILTER (WHERE breaking), 0)"  # noqa: S608

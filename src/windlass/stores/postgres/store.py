@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
@@ -17,6 +19,7 @@ from psycopg import errors
 from windlass.clock import SYSTEM, Clock, to_datetime
 from windlass.errors import (
     OutcomeUnknownError,
+    StoreBusyError,
     StoreClosedError,
     StoreError,
     StoreUnavailableError,
@@ -31,6 +34,7 @@ from windlass.store.records import (
     RELEASE,
     Capabilities,
     ClaimRequest,
+    Complete,
     JobFilter,
     Lease,
     NewJob,
@@ -65,6 +69,12 @@ _REFUSED_PAUSE = 0.002
 _UNRESOLVED = 60.0
 """Seconds after which a claim whose answer was lost has ended, one way or the other."""
 _ORPHANS_EVERY = 12
+_VERSION_EVERY = 2
+"""Reaps between looks for workers nobody knows, and at the schema's version."""
+_BUSY_PAUSES = (0.01, 0.02, 0.04, 0.08)
+
+
+Settlement = tuple[Lease, Outcome]
 
 
 class PostgresStore:
@@ -98,6 +108,7 @@ class PostgresStore:
         self._handlers = HandlerConnections(url, pool, max_pool_size, prepared_statements)
         self._address = self._handlers.address
         self._crew: Crew | None = None
+        self._patient: Crew | None = None
         self._gather: Gather | None = None
         self._listener: Listener | None = None
         self._hints: list[Callable[[], None]] = []
@@ -107,6 +118,9 @@ class PostgresStore:
         self._after: dict[str, str] = {}
         self._unresolved: dict[int, tuple[str, float]] = {}
         self._reaps = 0
+        self._claims: dict[Future[Any], str] = {}
+        self._held: set[int] = set()
+        """Jobs whose settlement somebody's open transaction kept from being written."""
 
     # ── life ──
 
@@ -116,6 +130,7 @@ class PostgresStore:
         await asyncio.to_thread(self._prepare_schema)
         if self._crew is None:
             self._crew = Crew(self._address, self._handlers.borrow_for_store)
+            self._patient = Crew(self._address, self._handlers.borrow_for_store, threads=8)
             self._gather = Gather(self._add_plain, self._crew.submit)
             self._handlers.open()
             self._start_listening()
@@ -143,6 +158,9 @@ class PostgresStore:
         for lifeline in self._lifelines:
             await asyncio.to_thread(lifeline.close)
         self._lifelines.clear()
+        patient, self._patient = self._patient, None
+        if patient is not None:
+            await asyncio.to_thread(patient.close)
         if crew is not None:
             await asyncio.to_thread(crew.close)
             await asyncio.to_thread(self._handlers.close)
@@ -213,6 +231,12 @@ class PostgresStore:
             raise StoreClosedError("this store is not open; call open() first")
         return self._crew
 
+    def _open_patient(self) -> Crew:
+        """Threads for calls that may wait for a row somebody holds; workers have their own."""
+        self._open_crew()
+        assert self._patient is not None
+        return self._patient
+
     def _sql(self, statement: str) -> str:
         return statement.replace("{schema}", self._name)
 
@@ -222,13 +246,12 @@ class PostgresStore:
     async def _changed(self, function: str, *values: Any) -> list[Job]:
         """Call a function that returns the jobs it changed; `now` is its last argument."""
         places = ", ".join(["%s"] * (len(values) + 1))
-        [text] = await self._row(
+        statement = self._sql(
             "SELECT json_agg({schema}._row(j))::text"  # noqa: S608
-            f" FROM {{schema}}.{function}({places}) AS j",
-            *values,
-            self._now,
+            f" FROM {{schema}}.{function}({places}) AS j"
         )
-        self._hint_here()
+        [text] = await self._open_patient().row(statement, [*values, self._now])
+        self._hint()
         return [] if text is None else [row.job() for row in _rows(text)]
 
     @property
@@ -239,15 +262,18 @@ class PostgresStore:
     # ── producers ──
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
-        crew = self._open_crew()
+        self._open_crew()
         if not jobs:
             return []
         assert self._gather is not None
         if any(job.key is not None for job in jobs):
-            added = await crew.run(lambda connection: self._add_keyed(connection, jobs))
+            added = await self._open_patient().run(lambda it: self._add_keyed(it, jobs))
         else:
             added = await asyncio.wrap_future(self._gather.submit(jobs))
-        self._hint_here()
+        if any(job.state is JobState.SCHEDULED for job in added):
+            self._hint()  # future jobs notify nobody; workers of this process set their timers
+        else:
+            self._hint_here()
         return added
 
     def _add_plain(self, jobs: Sequence[NewJob]) -> list[Job]:
@@ -294,6 +320,8 @@ class PostgresStore:
         base = secrets.randbits(62)
         began = self._clock.monotonic() if start is None else None
         call = self._open_crew().submit(self._claim_now, request, base, start)
+        self._claims[call] = request.worker
+        call.add_done_callback(lambda done: self._claims.pop(done, None))
         try:
             text, refused, after, bell, entries = await asyncio.shield(asyncio.wrap_future(call))
         except asyncio.CancelledError:
@@ -311,7 +339,7 @@ class PostgresStore:
         self, request: ClaimRequest, base: int, start: Start | None
     ) -> tuple[str | None, bool, str, int, int]:
         statement = self._sql(
-            "SELECT leases, is_refused, next_after, next_bell, entries FROM {schema}._claim("
+            "SELECT leases, is_more, next_after, next_bell, entries FROM {schema}._claim("
             "%s, %s::text[], %s::integer, %s::integer, %s::float8, %s::bigint, %s::json,"
             " %s::text[], %s, %s, %s::json, %s::bigint, %s)"
         )
@@ -343,7 +371,7 @@ class PostgresStore:
         if text is not None:
             released = [(lease, RELEASE) for lease in _leases(text)]
             with contextlib.suppress(StoreError):
-                self._crew.submit(self._settle_now, Settlements(released))
+                self._crew.submit(self._settle_now, released)
 
     async def _resolve(self, worker: str) -> list[Lease]:
         """What claims of this worker took whose answers were lost."""
@@ -363,24 +391,41 @@ class PostgresStore:
         crew = self._open_crew()
         if not settlements:
             return []
-        prepared = Settlements(settlements)
-        answers = await asyncio.wrap_future(crew.submit(self._settle_now, prepared))
-        if prepared.may_make_ready:
-            self._hint_here()
+        answers = await asyncio.wrap_future(crew.submit(self._settle_now, settlements))
+        if any(lease.queue or not isinstance(outcome, Complete) for lease, outcome in settlements):
+            self._hint()  # a freed queue and a retry notify nobody; this worker goes on with them
         return answers
 
-    def _settle_now(self, settlements: Settlements) -> list[Settled]:
-        text = self._open_crew().call(lambda connection: self._settle_on(connection, settlements))
-        return settlements.answers(text)
+    def _settle_now(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """What somebody's transaction holds for a moment is waited for; what it holds for longer is
+        answered as busy, and asked for carefully from then on."""
+        ids = {lease.job_id for lease, _ in settlements}
+        answers = self._settle_once(settlements, careful=not ids.isdisjoint(self._held))
+        for pause in _BUSY_PAUSES:
+            busy = [place for place, answer in enumerate(answers) if _is_busy(answer)]
+            if all(settlements[place][0].job_id in self._held for place in busy):
+                break
+            time.sleep(pause)
+            again = self._settle_once([settlements[place] for place in busy], careful=True)
+            for place, answer in zip(busy, again, strict=True):
+                answers[place] = answer
+        busy = [place for place, answer in enumerate(answers) if _is_busy(answer)]
+        self._held = (self._held - ids) | {settlements[place][0].job_id for place in busy}
+        return answers
 
-    def _settle_on(self, connection: psycopg.Connection[Any], settlements: Settlements) -> Any:
-        """One statement; a second one only where somebody's open transaction holds a row."""
+    def _settle_once(self, settlements: Sequence[Settlement], *, careful: bool) -> list[Settled]:
+        prepared = Settlements(settlements)
         statement = self._sql("SELECT {schema}._settle(%s::bigint[], %s::bigint[], %s, %s, %s, %s)")
+
+        def settle(careful: bool) -> list[Settled]:
+            values = prepared.values(careful, self._now)
+            call = self._open_crew().call
+            return prepared.answers(call(lambda it: fetch_row(it, statement, values))[0])
+
         try:
-            [text] = fetch_row(connection, statement, settlements.values(False, self._now))
-        except errors.LockNotAvailable:
-            [text] = fetch_row(connection, statement, settlements.values(True, self._now))
-        return text
+            return settle(careful)
+        except StoreBusyError:
+            return settle(True)
 
     async def note(self, lease: Lease, note: Note) -> Verdict:
         [verdict] = await self._row(
@@ -411,6 +456,10 @@ class PostgresStore:
         )
 
     async def retire(self, worker: str) -> None:
+        # A claim whose caller was cancelled may still be under way, and would sign on again.
+        under_way = [call for call, name in tuple(self._claims.items()) if name == worker]
+        if under_way:
+            await asyncio.wait([asyncio.wrap_future(call) for call in under_way])
         await self._row("SELECT {schema}._retire(%s, %s)", worker, self._now)
         self._marks.pop(worker, None)
         self._after.pop(worker, None)
@@ -420,7 +469,7 @@ class PostgresStore:
 
     async def reap(self, limit: int, max_resets: int) -> Reaped:
         self._reaps += 1
-        if self._reaps % _ORPHANS_EVERY == 0:
+        if self._reaps % _VERSION_EVERY == 0:
             await self._open_crew().run(
                 lambda connection: schema.installed(connection, self.schema)
             )
@@ -517,12 +566,16 @@ class PostgresStore:
     async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
         for kind, name in (("task", task), ("queue", queue)):
             if name is not None:
-                await self._row("SELECT {schema}._pause(%s, %s)", kind, name)
+                await self._open_patient().row(
+                    self._sql("SELECT {schema}._pause(%s, %s)"), [kind, name]
+                )
 
     async def resume(self, *, task: str | None = None, queue: str | None = None) -> None:
         for kind, name in (("task", task), ("queue", queue)):
             if name is not None:
-                await self._row("SELECT {schema}._resume(%s, %s)", kind, name)
+                await self._open_patient().row(
+                    self._sql("SELECT {schema}._resume(%s, %s)"), [kind, name]
+                )
         self._hint_here()
 
     async def paused(self) -> Paused:
@@ -548,6 +601,10 @@ class PostgresStore:
 
 
 _row = msgspec.json.Decoder(Row).decode
+
+
+def _is_busy(answer: Settled) -> bool:
+    return answer.verdict is Verdict.BUSY
 
 
 def _only(jobs: Sequence[Job]) -> Job | None:

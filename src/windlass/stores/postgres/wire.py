@@ -113,7 +113,6 @@ class Settlements:
             if outcome.keep or lease.keep:
                 kept.append(_Kept(lease.job_id, _raw(outcome.output), outcome.keep))
         self._places += later
-        self.may_make_ready = bool(others) or any(lease.queue for lease, _ in settlements)
         self._kept = msgspec.json.encode(kept).decode() if kept else None
         self._others = msgspec.json.encode(others).decode() if others else None
 

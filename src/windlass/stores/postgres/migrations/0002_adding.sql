@@ -100,10 +100,10 @@ BEGIN
         priority integer, flags text[], keep float8
       )) WITH ORDINALITY AS x
         (task, payload, queue, run_at, delay, max_attempts, priority, flags, keep, place)
-      CROSS JOIN LATERAL (SELECT coalesce(
+      CROSS JOIN LATERAL (SELECT least({last_instant}, coalesce(
         timestamptz 'epoch' + x.run_at * interval '1 microsecond',
         _at + coalesce(x.delay, 0) * interval '1 microsecond'
-      ) AS due) AS d
+      )) AS due) AS d
       ORDER BY x.place
       RETURNING j.id, j.queue, j.state
     )
@@ -120,13 +120,7 @@ BEGIN
     END IF;
     RETURN ids;
   END IF;
-  -- One lock order for all bulk calls: the rows that are there by id, then the new keys by name.
-  PERFORM FROM {schema}._jobs AS j
-  WHERE j.id = ANY (ARRAY(
-    SELECT k.id FROM json_to_recordset(_jobs) AS x (key text)
-    JOIN {schema}._jobs AS k ON k.key = x.key AND k.state <> 'cancelled'
-  ))
-  ORDER BY j.id FOR NO KEY UPDATE;
+  -- In the order of their keys, as everybody locks rows: two calls at once never deadlock.
   FOR spec IN
     SELECT n.*, n.number AS new_id FROM (
       SELECT x.*, nextval({sequence}) AS number FROM ROWS FROM (json_to_recordset(_jobs) AS (
@@ -140,10 +134,10 @@ BEGIN
   LOOP
     ids[spec.place] := {schema}._add_job(
       spec.task, coalesce(spec.payload, 'null'), spec.queue,
-      coalesce(
+      least({last_instant}, coalesce(
         timestamptz 'epoch' + spec.run_at * interval '1 microsecond',
         _at + coalesce(spec.delay, 0) * interval '1 microsecond'
-      ),
+      )),
       spec.max_attempts, spec.key, coalesce(spec.key_mode, 'replace'),
       coalesce(spec.priority, 0), spec.flags, spec.keep, _at, spec.new_id
     );
@@ -157,15 +151,21 @@ CREATE FUNCTION {schema}._enqueue(
   _jobs text, _is_keyed boolean, _now timestamptz DEFAULT NULL,
   OUT at_micros bigint, OUT ids bigint[], OUT jobs text
 ) LANGUAGE plpgsql
-SET lock_timeout = '30s'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
+  is_ours boolean := _is_keyed AND current_setting('lock_timeout') = '0';
 BEGIN
+  IF is_ours THEN  -- nobody waits for a key for ever, unless the caller's transaction says so
+    PERFORM set_config('lock_timeout', '20s', true);
+  END IF;
   at_micros := {schema}._micros(at);
   ids := {schema}._add_jobs(_jobs::json, _is_keyed, at);
   IF _is_keyed THEN
     SELECT json_agg({schema}._row(j) ORDER BY x.place)::text INTO jobs
     FROM unnest(ids) WITH ORDINALITY AS x (id, place) JOIN {schema}._jobs AS j ON j.id = x.id;
+  END IF;
+  IF is_ours THEN
+    PERFORM set_config('lock_timeout', '0', true);
   END IF;
 END $$;

@@ -25,23 +25,24 @@ END $$;
 -- becomes ready. Only here does a queued job become ready, one caller at a time, behind the latch.
 -- Bells are read before the queues are looked at: a job that leaves after the look has rung a bell
 -- that this call has not taken. Only bells after `_after` are looked for; `last` is the last taken.
+-- `is_more` says that there is more to answer: somebody else is at it, or there were too many.
 CREATE FUNCTION {schema}._admit(
-  _after bigint, OUT refused boolean, OUT admitted integer, OUT last bigint
+  _after bigint, OUT is_more boolean, OUT admitted bigint[], OUT last bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
   rung text[];
-  ready text[];
+  count integer;
 BEGIN
-  refused := false;
-  admitted := 0;
+  is_more := false;
+  admitted := '{}';
   last := _after;
   IF NOT EXISTS (SELECT FROM {schema}._bells AS b WHERE b.n > _after) THEN
     RETURN;
   END IF;
   IF NOT pg_try_advisory_xact_lock({latch}) THEN
-    refused := true;
+    is_more := true;
     RETURN;
   END IF;
   WITH taken AS (
@@ -51,10 +52,11 @@ BEGIN
     WHERE b.ctid = first.tid
     RETURNING b.n, b.queue
   )
-  SELECT coalesce(max(t.n), _after), array_agg(DISTINCT t.queue) FILTER (WHERE NOT EXISTS (
+  SELECT count(*), coalesce(max(t.n), _after), array_agg(DISTINCT t.queue) FILTER (WHERE NOT EXISTS (
     SELECT FROM {schema}._paused AS p WHERE p.kind = 'queue' AND p.name = t.queue
   ))
-  INTO last, rung FROM taken AS t;
+  INTO count, last, rung FROM taken AS t;
+  is_more := count = 2000;
   IF rung IS NULL THEN
     RETURN;
   END IF;
@@ -74,9 +76,9 @@ BEGIN
   made AS (
     UPDATE {schema}._jobs AS j SET state = 'ready' FROM heads
     WHERE j.ctid = heads.tid AND j.state = 'waiting'
-    RETURNING j.queue
+    RETURNING j.id
   )
-  SELECT array_agg(m.queue), count(*) INTO ready, admitted FROM made AS m;
+  SELECT coalesce(array_agg(m.id), '{}') INTO admitted FROM made AS m;
   -- Where every waiting job is held by somebody's transaction the bell must ring again.
   INSERT INTO {schema}._bells (queue)
   SELECT q.name FROM unnest(rung) AS q (name)
@@ -151,11 +153,13 @@ BEGIN
     next_after := coalesce(swap.go_on, '');
     CONTINUE WHEN swap.candidate IS NULL;
     SELECT j.id INTO held FROM {schema}._jobs AS j
-    WHERE j.id = swap.candidate AND j.state = 'waiting' FOR NO KEY UPDATE SKIP LOCKED;
+    WHERE j.id = swap.candidate AND j.state = 'waiting' AND j.queue = swap.queue
+    FOR NO KEY UPDATE SKIP LOCKED;
     CONTINUE WHEN NOT FOUND;
     UPDATE {schema}._jobs AS j SET state = 'waiting' WHERE j.id = (
       SELECT k.id FROM {schema}._jobs AS k
-      WHERE k.id = swap.head AND k.state = 'ready' FOR NO KEY UPDATE SKIP LOCKED
+      WHERE k.id = swap.head AND k.state = 'ready' AND k.queue = swap.queue
+      FOR NO KEY UPDATE SKIP LOCKED
     );
     CONTINUE WHEN NOT FOUND;
     UPDATE {schema}._jobs AS j SET state = 'ready' WHERE j.id = swap.candidate;
@@ -275,7 +279,7 @@ CREATE FUNCTION {schema}._claim(
   _worker text, _tasks text[], _limit integer, _suspects integer, _lease float8, _base bigint,
   _longer json, _forbidden text[], _past_heads boolean, _after text, _marks json,
   _bell bigint, _now timestamptz DEFAULT NULL,
-  OUT leases text, OUT taken integer, OUT is_refused boolean, OUT next_after text,
+  OUT leases text, OUT taken integer, OUT is_more boolean, OUT next_after text,
   OUT next_bell bigint, OUT entries bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
@@ -303,7 +307,7 @@ BEGIN
     );
   END IF;
   admission := {schema}._admit(_bell);
-  is_refused := admission.refused;
+  is_more := admission.is_more;
   next_bell := admission.last;
   IF _past_heads THEN
     exchange := {schema}._exchange_heads(_tasks, _suspects, _forbidden, _after);
@@ -357,7 +361,10 @@ BEGIN
   IF _past_heads THEN
     PERFORM {schema}._put_back(exchange.heads, exchange.candidates);
   END IF;
-  IF admission.admitted > taken THEN
+  -- What this call made ready and does not take is for others.
+  IF admission.admitted <> '{}' AND EXISTS (
+    SELECT FROM {schema}._jobs AS j WHERE j.id = ANY (admission.admitted) AND j.state = 'ready'
+  ) THEN
     PERFORM pg_notify({channel}, '');
   END IF;
 END $$;

@@ -79,10 +79,10 @@ BEGIN
       ELSIF j.cancel_requested THEN
         new_state := 'cancelled';
       ELSE
-        due := coalesce(
+        due := least({last_instant}, coalesce(
           timestamptz 'epoch' + o.run_at * interval '1 microsecond',
           at + make_interval(secs => o.delay)
-        );
+        ));
         new_state := {schema}._due_state(due, j.queue, at);
       END IF;
     END IF;
@@ -114,7 +114,8 @@ CREATE FUNCTION {schema}._settle(
   _ids bigint[], _tokens bigint[], _outputs text, _others text, _careful boolean,
   _now timestamptz DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql
-SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());

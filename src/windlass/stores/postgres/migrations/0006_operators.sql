@@ -1,6 +1,6 @@
 -- breaking: yes
 -- What operators call. Running jobs are left alone; what changed is returned. Rows are locked in
--- the order of their ids, so that two calls at once never deadlock.
+-- the order of their keys and then ids, so that two calls at once never deadlock.
 
 CREATE FUNCTION {schema}._cancel_jobs(_ids bigint[], _now timestamptz DEFAULT NULL)
 RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
@@ -13,7 +13,7 @@ BEGIN
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'running')
-    ORDER BY k.id FOR NO KEY UPDATE
+    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE
   LOOP
     IF j.state = 'running' THEN
       UPDATE {schema}._jobs AS k SET cancel_requested = true, updated_at = at
@@ -42,7 +42,7 @@ BEGIN
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
-    ORDER BY k.id FOR UPDATE
+    ORDER BY k.key NULLS FIRST, k.id FOR UPDATE
   LOOP
     DELETE FROM {schema}._jobs AS k WHERE k.id = j.id;
     IF j.keep > 0 THEN
@@ -70,7 +70,7 @@ BEGIN
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
-    ORDER BY k.id FOR NO KEY UPDATE
+    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE
   LOOP
     IF j.state = 'ready' AND j.queue IS NOT NULL THEN
       INSERT INTO {schema}._bells (queue) VALUES (j.queue);
@@ -99,7 +99,7 @@ BEGIN
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
-    ORDER BY k.id FOR NO KEY UPDATE
+    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE
   LOOP
     was := j.state;
     j.run_at := coalesce(_run_at, j.run_at);
@@ -142,7 +142,7 @@ BEGIN
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'failed', 'cancelled')
-    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE
+    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE
   LOOP
     BEGIN
       UPDATE {schema}._jobs AS k SET
@@ -215,6 +215,10 @@ CREATE FUNCTION {schema}._pause(_kind text, _name text) RETURNS void LANGUAGE pl
 SET lock_timeout = '10s'
 AS $$
 BEGIN
+  -- Whoever waits for a row must not keep the latch from everybody.
+  PERFORM FROM {schema}._jobs AS j
+  WHERE _kind = 'queue' AND j.queue = _name AND j.queue IS NOT NULL AND j.state = 'ready'
+  FOR NO KEY UPDATE;
   PERFORM pg_advisory_xact_lock({latch});
   INSERT INTO {schema}._paused (kind, name) VALUES (_kind, _name) ON CONFLICT DO NOTHING;
   IF _kind = 'queue' THEN

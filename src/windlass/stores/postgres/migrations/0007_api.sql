@@ -75,7 +75,7 @@ BEGIN
       USING ERRCODE = 'WLPAY',
         HINT = 'Store the data elsewhere and pass its id, or set windlass.max_payload.';
   END IF;
-  IF body ~ '\\u|[0-9][eE][+]?[0-9]{3}|[0-9]{255}'
+  IF body ~ '\\u|[0-9][eE][+]?[0-9]{2}|[0-9]{255}'
     OR length(body) - length(translate(body, '[{', '')) > 64
   THEN
     tree := payload::jsonb;
@@ -125,7 +125,7 @@ CREATE FUNCTION {schema}._finite(instant timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN instant IS NOT NULL THEN
   least(greatest(instant, timestamptz '1970-01-01 00:00:00+00'),
-    timestamptz '9999-12-31 23:59:59+00')
+    {last_instant})
 END;
 
 -- Flags as a plain list without NULLs; no flags are NULL.
