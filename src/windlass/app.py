@@ -260,8 +260,14 @@ class App:
                 self.registry.add(task)
 
     def __repr__(self) -> str:
-        url = without_password(self.settings.url)
-        return f"<windlass.App {url} with {len(self.registry)} tasks>"
+        return f"<windlass.App {self.place} with {len(self.registry)} tasks>"
+
+    @property
+    def place(self) -> str:
+        """Where the jobs are, for people: never with a password."""
+        if self._pool is not None:
+            return f"the database of the given pool, schema {self.settings.schema}"
+        return without_password(self.settings.url)
 
     # ── tasks ──
 
@@ -601,7 +607,7 @@ class Runner:
         self._logger.info(
             "worker %s is looking for jobs in %s (tasks: %s)",
             self._worker_id,
-            without_password(self.settings.url),
+            self._app.place,
             ", ".join(self.worker.tasks),
         )
 

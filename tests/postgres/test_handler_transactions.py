@@ -568,3 +568,16 @@ def test_handlers_that_wait_leave_the_holders_a_thread(
 ) -> None:
     monkeypatch.setattr(handlers, "WAIT_LIMIT", 2.0)
     assert hold_all_connections(schema, "async def", threads=6) == 0
+
+
+def test_a_timeout_ends_the_statement_too(app: App, schema: Schema) -> None:
+    """The server is asked to stop; nobody waits for a statement that nobody wants any more."""
+
+    @app.task(timeout=0.3, max_attempts=1)
+    async def slow(ctx: Context) -> None:
+        async with ctx.transaction() as tx:
+            await tx.execute("SELECT pg_sleep(50)")
+
+    job = run(app, lambda: worked(app, slow))
+    assert job.state is JobState.FAILED
+    assert "timeout" in (job.last_error or "")

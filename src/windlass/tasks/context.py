@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -344,6 +345,13 @@ class _OwnThread:
         return self._last
 
 
+def _interrupt(connection: Any) -> None:
+    """Ask the database to end the statement nobody waits for any more, without waiting for it."""
+    stop = getattr(connection, "cancel_safe", None) or getattr(connection, "interrupt", None)
+    if stop is not None:
+        threading.Thread(target=stop, name="windlass-interrupt", daemon=True).start()
+
+
 def _see(ended: asyncio.Future[Any]) -> None:
     """Whoever awaited it may be gone; its failure is then nobody's."""
     if not ended.cancelled():
@@ -391,7 +399,11 @@ class AsyncTransaction:
         return self._sync.connection
 
     async def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
-        rows: list[Any] = await self._thread.run(self._sync.execute, sql, values)
+        try:
+            rows: list[Any] = await self._thread.run(self._sync.execute, sql, values)
+        except asyncio.CancelledError:
+            _interrupt(self.connection)
+            raise
         return rows
 
     async def complete(self, output: Any = None) -> None:

@@ -59,7 +59,7 @@ class Added:
         jobs = []
         job_id = self.first_id
         for new, value in zip(self.new, self.values, strict=True):
-            run_at = now + new.delay if new.run_at is None else new.run_at
+            run_at = rules.due(new, now)
             instant = instants.get(run_at)
             if instant is None:
                 instant = instants[run_at] = to_datetime(run_at)
@@ -144,7 +144,9 @@ class Enqueue:
             if self._same:
                 last = db.insert("insert_same", {**self._shared(now), "payloads": text})
             else:
-                last = db.insert("insert_mixed", {"rows": text, "now": now})
+                last = db.insert(
+                    "insert_mixed", {"rows": text, "now": now, "last": rules.LAST_INSTANT}
+                )
         return last - len(self._jobs) + 1
 
     def _shared(self, now: int) -> dict[str, object]:
@@ -223,7 +225,7 @@ def _insert_rows(db: Session, fresh: Sequence[Row], now: int) -> None:
                 for row in chunk
             ]
         )
-        last = db.insert("insert_mixed", {"rows": text, "now": now})
+        last = db.insert("insert_mixed", {"rows": text, "now": now, "last": rules.LAST_INSTANT})
         for row_id, row in enumerate(chunk, last - len(chunk) + 1):
             row.id = row_id
 

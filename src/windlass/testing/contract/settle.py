@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from windlass.clock import to_datetime
 from windlass.model import payload as payloads
 from windlass.model.job import JobState
+from windlass.store import rules
 from windlass.store.records import (
     CANCEL,
     COMPLETE,
@@ -225,6 +227,20 @@ async def an_instant_goes_before_the_delay(kit: Kit) -> None:
     later, now = await kit.get(first.id), await kit.get(second.id)
     assert (later.state, later.run_at) == (JobState.SCHEDULED, kit.at(60.000001))
     assert (now.state, now.run_at) == (JobState.READY, kit.at(-1))
+
+
+@case
+async def nothing_is_due_after_the_year_9999(kit: Kit) -> None:
+    last = to_datetime(rules.LAST_INSTANT)
+    centuries = 300_000_000_000.0
+    added = await kit.add(delay=round(centuries * 1e6))
+    keyed = await kit.add(key="k", delay=round(centuries * 1e6))
+    failing = await kit.add()
+    await kit.fail(await kit.take(), delay=centuries)
+    assert (added.run_at, keyed.run_at) == (last, last)
+    for job in (added, keyed, failing):
+        seen = await kit.get(job.id)
+        assert (seen.state, seen.run_at) == (JobState.SCHEDULED, last)
 
 
 @case

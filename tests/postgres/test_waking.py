@@ -1,0 +1,169 @@
+"""What wakes a worker on PostgreSQL. The poll interval is so long that polling would not do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.postgres.cluster import Schema
+from windlass import App, Context, Retry
+from windlass.store.records import COMPLETE, ClaimRequest, NewJob
+from windlass.stores.postgres import PostgresStore
+
+NEVER = 300.0
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def app(schema: Schema) -> App:
+    return App(schema.url, schema=schema.name, poll_interval=NEVER)
+
+
+def at_work(app: App, body: Callable[[], Awaitable[Any]]) -> Any:
+    """Run `body` beside a worker that is listening."""
+
+    async def whole() -> Any:
+        async with app:
+            listening = asyncio.Event()
+            app.events.on("pool:listen:success", lambda **_: listening.set())
+            runner = await app.run(handle_signals=False, concurrency=2)
+            await asyncio.wait_for(listening.wait(), PATIENCE)
+            try:
+                return await asyncio.wait_for(body(), PATIENCE)
+            finally:
+                await runner.stop()
+
+    return asyncio.run(whole())
+
+
+def test_a_serial_queue_goes_on_when_its_job_ends(app: App) -> None:
+    done: list[int] = []
+    last = asyncio.Event()
+
+    @app.task(queue="q")
+    async def step(n: int) -> None:
+        done.append(n)
+        if n == 9:
+            last.set()
+
+    async def body() -> None:
+        await step.aenqueue_many([{"n": n} for n in range(10)])
+        await last.wait()
+
+    at_work(app, body)
+    assert done == list(range(10))
+
+
+def test_a_retry_and_a_delayed_job_are_on_time(app: App) -> None:
+    attempts: list[int] = []
+    done = asyncio.Event()
+
+    @app.task(retry=Retry.fixed(0.2))
+    async def again(ctx: Context) -> None:
+        attempts.append(ctx.job.attempts)
+        if ctx.job.attempts < 3:
+            raise ValueError("not yet")
+        done.set()
+
+    async def body() -> None:
+        await again.using(delay=0.2).aenqueue()
+        await done.wait()
+
+    at_work(app, body)
+    assert attempts == [1, 2, 3]
+
+
+def test_keyed_adds_that_wait_stall_no_worker(app: App, schema: Schema) -> None:
+    """Ten adds wait for one open transaction; a job of somebody else runs meanwhile."""
+    ran = asyncio.Event()
+
+    @app.task
+    async def other() -> None:
+        ran.set()
+
+    async def body() -> None:
+        with psycopg.connect(schema.url) as user:
+            user.execute(f"SELECT {schema.name}.add_job('unknown', job_key := 'k')".encode())
+            waiting = [
+                asyncio.ensure_future(app.client.add_job("unknown", key="k")) for _ in range(10)
+            ]
+            await other.aenqueue()
+            await ran.wait()
+            assert not any(add.done() for add in waiting)
+            user.rollback()
+            jobs = await asyncio.gather(*waiting)
+        assert len({job.id for job in jobs}) == 1
+
+    at_work(app, body)
+
+
+def test_what_one_worker_makes_ready_and_may_not_run_wakes_another(schema: Schema) -> None:
+    """A claim that admits a job of another task, and takes one of its own, tells the others."""
+    heard = threading.Event()
+
+    async def whole() -> None:
+        store = PostgresStore(schema.url, schema_name=schema.name)
+        await store.open()
+        try:
+            await store.enqueue([NewJob("mine"), NewJob("theirs", queue="q")])
+            listening = threading.Event()
+            store.subscribe(heard.set, lambda error: listening.set())
+            assert await asyncio.to_thread(listening.wait, PATIENCE)
+            await asyncio.to_thread(heard.wait, PATIENCE)
+            heard.clear()
+            [lease] = await store.claim(ClaimRequest(worker="w", tasks=("mine",), limit=5))
+            assert await asyncio.to_thread(heard.wait, PATIENCE)
+            await store.settle([(lease, COMPLETE)])
+        finally:
+            await store.close()
+
+    asyncio.run(whole())
+
+
+def test_more_bells_than_one_look_answers(schema: Schema) -> None:
+    """Bells of queues that have nothing waiting do not hide one that has."""
+
+    async def whole() -> list[str]:
+        store = PostgresStore(schema.url, schema_name=schema.name)
+        await store.open()
+        try:
+            with psycopg.connect(schema.url) as user:
+                user.execute(
+                    (
+                        f"INSERT INTO {schema.name}._bells (queue)"
+                        " SELECT 'gone' || n FROM generate_series(1, 7000) AS n"
+                    ).encode()
+                )
+            await store.enqueue([NewJob("t", queue="q")])
+            leases = await store.claim(ClaimRequest(worker="w", tasks=("t",), limit=1))
+            return [lease.task for lease in leases]
+        finally:
+            await store.close()
+
+    assert asyncio.run(whole()) == ["t"]
+
+
+def test_a_claim_that_was_cancelled_leaves_nothing_with_its_worker(schema: Schema) -> None:
+    async def whole() -> tuple[int, int]:
+        store = PostgresStore(schema.url, schema_name=schema.name)
+        await store.open()
+        try:
+            await store.enqueue([NewJob("t")] * 2_000)
+            claim = asyncio.ensure_future(
+                store.claim(ClaimRequest(worker="w", tasks=("t",), limit=2_000))
+            )
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            claim.cancel()
+            await store.retire("w")
+            counts = await store.counts()
+            return sum(counts.values()), sum(info.running for info in await store.workers())
+        finally:
+            await store.close()
+
+    assert asyncio.run(whole()) == (2_000, 0)
