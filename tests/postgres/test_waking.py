@@ -160,6 +160,7 @@ def test_a_claim_that_was_cancelled_leaves_nothing_with_its_worker(schema: Schem
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             claim.cancel()
+            await asyncio.gather(claim, return_exceptions=True)
             await store.retire("w")
             counts = await store.counts()
             return sum(counts.values()), sum(info.running for info in await store.workers())

@@ -44,10 +44,10 @@ def migrations() -> tuple[Migration, ...]:
 def check_name(schema: str) -> str:
     """A schema name PostgreSQL takes as it is; anything else would be cut or refused later."""
     is_possible = 1 <= len(schema.encode()) <= 63 and not schema.startswith("pg_")
-    if not is_possible or set(schema) & set("\0%$'\\"):
+    if not is_possible or set(schema) & set("\0%$'"):
         raise ConfigError(
             "schema must be a name of 1 to 63 bytes that does not begin with pg_ and has none of"
-            f" % $ ' \\, not {schema!r}"
+            f" % $ ', not {schema!r}"
         )
     return schema
 

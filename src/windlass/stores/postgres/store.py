@@ -118,7 +118,7 @@ class PostgresStore:
         self._after: dict[str, str] = {}
         self._unresolved: dict[int, tuple[str, float]] = {}
         self._reaps = 0
-        self._claims: dict[Future[Any], str] = {}
+        self._under_way: dict[Future[Any], str] = {}
         self._held: set[int] = set()
         """Jobs whose settlement somebody's open transaction kept from being written."""
 
@@ -320,12 +320,11 @@ class PostgresStore:
         base = secrets.randbits(62)
         began = self._clock.monotonic() if start is None else None
         call = self._open_crew().submit(self._claim_now, request, base, start)
-        self._claims[call] = request.worker
-        call.add_done_callback(lambda done: self._claims.pop(done, None))
+        self._remember(call, request.worker)
         try:
             text, refused, after, bell, entries = await asyncio.shield(asyncio.wrap_future(call))
         except asyncio.CancelledError:
-            call.add_done_callback(self._hand_back)
+            call.add_done_callback(lambda done: self._hand_back(done, request.worker))
             raise
         except OutcomeUnknownError:
             self._unresolved[base] = (request.worker, self._clock.monotonic() + _UNRESOLVED)
@@ -363,7 +362,7 @@ class PostgresStore:
         )
         return text, refused, after, bell, entries
 
-    def _hand_back(self, call: Any) -> None:
+    def _hand_back(self, call: Future[Any], worker: str) -> None:
         """A claim whose caller was cancelled: nobody will ever run these deliveries."""
         if call.cancelled() or call.exception() is not None or self._crew is None:
             return
@@ -371,7 +370,12 @@ class PostgresStore:
         if text is not None:
             released = [(lease, RELEASE) for lease in _leases(text)]
             with contextlib.suppress(StoreError):
-                self._crew.submit(self._settle_now, released)
+                self._remember(self._crew.submit(self._settle_now, released), worker)
+
+    def _remember(self, call: Future[Any], worker: str) -> None:
+        """Something is under way for this worker, also if whoever asked for it goes away."""
+        self._under_way[call] = worker
+        call.add_done_callback(lambda done: self._under_way.pop(done, None))
 
     async def _resolve(self, worker: str) -> list[Lease]:
         """What claims of this worker took whose answers were lost."""
@@ -456,10 +460,9 @@ class PostgresStore:
         )
 
     async def retire(self, worker: str) -> None:
-        # A claim whose caller was cancelled may still be under way, and would sign on again.
-        under_way = [call for call, name in tuple(self._claims.items()) if name == worker]
-        if under_way:
-            await asyncio.wait([asyncio.wrap_future(call) for call in under_way])
+        # A claim whose caller was cancelled may not be over yet, and would sign on again.
+        while calls := [call for call, name in tuple(self._under_way.items()) if name == worker]:
+            await asyncio.wait([asyncio.wrap_future(call) for call in calls])
         await self._row("SELECT {schema}._retire(%s, %s)", worker, self._now)
         self._marks.pop(worker, None)
         self._after.pop(worker, None)
