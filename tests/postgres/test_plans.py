@@ -15,7 +15,17 @@ import psycopg
 import pytest
 
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
-from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob
+from windlass.store.records import (
+    COMPLETE,
+    RELEASE,
+    ClaimRequest,
+    Complete,
+    Fail,
+    Lease,
+    NewJob,
+    Outcome,
+    Verdict,
+)
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.marks import SPARE
 from windlass.testing import FakeClock
@@ -199,3 +209,25 @@ async def _cycle(
     finally:
         await store.close()
     return seen
+
+
+def test_a_claim_is_one_statement_and_so_is_a_batch_of_outcomes(made: Schema) -> None:
+    async def count() -> tuple[int, int, int]:
+        store = PostgresStore(made.url, schema_name=made.name)
+        await store.open()
+        try:
+            await store.enqueue([NewJob("a", queue=f"q{n % 7}") for n in range(50)])
+            await store.enqueue([NewJob("b") for _ in range(50)])
+            start = store.statements
+            leases = await store.claim(ClaimRequest(worker="w", tasks=TASKS, limit=100))
+            claimed = store.statements
+            outcomes: list[Outcome] = [COMPLETE, Fail("no"), RELEASE, Complete("1", keep=60.0)]
+            answers = await store.settle(
+                [(lease, outcomes[n % 4]) for n, lease in enumerate(leases)]
+            )
+            assert {answer.verdict for answer in answers} == {Verdict.APPLIED}
+            return len(leases), claimed - start, store.statements - claimed
+        finally:
+            await store.close()
+
+    assert asyncio.run(count()) == (57, 1, 1)

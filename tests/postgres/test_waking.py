@@ -12,6 +12,7 @@ import pytest
 
 from tests.postgres.cluster import Schema
 from windlass import App, Context, Retry
+from windlass.errors import StoreError
 from windlass.store.records import COMPLETE, ClaimRequest, NewJob
 from windlass.stores.postgres import PostgresStore
 
@@ -168,3 +169,27 @@ def test_a_claim_that_was_cancelled_leaves_nothing_with_its_worker(schema: Schem
             await store.close()
 
     assert asyncio.run(whole()) == (2_000, 0)
+
+
+@pytest.mark.parametrize("without", ["grants", "schema"])
+def test_a_worker_that_may_not_work_ends_and_says_so(schema: Schema, without: str) -> None:
+    """Waiting would not help."""
+    role = f"nobody_{schema.name}"
+    with psycopg.connect(schema.url, autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {role} LOGIN".encode())
+        if without == "grants":
+            asyncio.run(App(schema.url, schema=schema.name).migrate())
+            owner.execute(f"GRANT USAGE ON SCHEMA {schema.name} TO {role}".encode())
+        url = schema.url.replace("postgres@", f"{role}@")
+        app = App(url, schema=schema.name, migrate="never")
+
+        @app.task
+        async def never() -> None: ...
+
+        try:
+            with pytest.raises(StoreError, match=r"may not|missing"):
+                asyncio.run(asyncio.wait_for(app.run_once(), PATIENCE))
+        finally:
+            asyncio.run(app.close())
+            owner.execute(f"DROP OWNED BY {role}".encode())
+            owner.execute(f"DROP ROLE {role}".encode())

@@ -14,19 +14,27 @@ Three times matter, all on this process's monotonic clock:
 
 A StoreBusyError is different: somebody else holds the database, so nobody can take a lease either,
 and the store counts that time as nobody's. Leases are frozen, and the fence moves along.
+
+A store that is there and refuses the very first renewal (no privileges, no schema) will not be
+mended by waiting: `refused` hears of it, and the worker ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from windlass.clock import Clock
 from windlass.engine.delivery import Delivery
 from windlass.engine.outage import Outage
-from windlass.errors import StoreBusyError, StoreClosedError, StoreError
+from windlass.errors import (
+    StoreBusyError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
 from windlass.observe.logs import Scoped
 from windlass.store.port import Lifeline
 from windlass.store.records import Renewal
@@ -48,7 +56,10 @@ class Keeper:
         clock: Clock,
         outage: Outage,
         logger: Scoped,
+        refused: Callable[[StoreError], None] = lambda error: None,
     ) -> None:
+        self._refused = refused
+        self._has_renewed = False
         self._worker = worker
         self._lease = lease
         self._lifeline = lifeline
@@ -80,6 +91,8 @@ class Keeper:
             self._fence_at = self._clock.monotonic() + self._lease - self._margin
             return min(0.1, self._lease / 10)
         except StoreError as error:
+            if not self._has_renewed and not isinstance(error, StoreUnavailableError):
+                self._refused(error)
             now = self._clock.monotonic()
             self._fence(now)
             pause = min(self._outage.failed(error), self._lease / 10)
@@ -93,6 +106,7 @@ class Keeper:
         leases = [delivery.lease for delivery in deliveries]
         extend = [(delivery.lease, seconds) for delivery, seconds in asked]
         renewal = self._lifeline.renew(self._worker, self._lease, leases, extend)
+        self._has_renewed = True
         for delivery, seconds in asked:
             if delivery.lease.job_id in renewal.locked:
                 continue

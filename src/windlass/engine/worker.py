@@ -188,6 +188,7 @@ class Worker:
             clock=self._clock,
             outage=self._outage.sibling(),
             logger=self._logger,
+            refused=self._on_refused,
         )
         if self._keeper_on_loop:
             return KeeperTask(keeper, lifeline, self._logger)
@@ -254,6 +255,10 @@ class Worker:
     def _on_note(self, delivery: Delivery) -> None:
         self._noter.add(delivery)
         self._noting.wake()
+
+    def _on_refused(self, error: StoreError) -> None:
+        """From the keeper's thread."""
+        self._around.loop.call_soon_threadsafe(self._on_ended, error)
 
     def _on_ended(self, error: StoreError) -> None:
         if self._drain is None and not self.done.is_set():

@@ -11,16 +11,25 @@ from typing import Any
 
 import msgspec
 import psycopg
+from psycopg import errors
 
-from windlass.errors import StoreClosedError, StoreUnavailableError
+from windlass.errors import StoreClosedError, StoreError, StoreUnavailableError
 from windlass.store.records import Lease, LostReason, Renewal
 from windlass.stores.postgres.connection import (
     Address,
     BoundedConnection,
     is_stale,
     one_line,
+    translate,
 )
 from windlass.stores.postgres.crew import fetch_rows
+
+_REFUSALS = (
+    errors.InsufficientPrivilege,
+    errors.UndefinedFunction,
+    errors.UndefinedTable,
+    errors.InvalidSchemaName,
+)
 
 _MOST = 10.0
 """Seconds a call may take at most, however long the lease is."""
@@ -80,6 +89,8 @@ class PostgresLifeline:
         with self._lock:
             try:
                 rows = fetch_rows(self._connected(), statement, values)
+            except _REFUSALS as error:  # nothing that waiting would mend
+                raise StoreError(str(translate(error, self._address.name))) from error
             except psycopg.Error as error:
                 self._drop()
                 raise StoreUnavailableError(
