@@ -66,8 +66,7 @@ class Subject:
 
     def rows(self, statement: str, *values: Any) -> list[Any]:
         """The rows of a statement in which {schema} stands for the quoted name."""
-        name = self.name.replace("%", "%%") if values else self.name
-        text = statement.replace("{schema}", name)
+        text = statement.replace("{schema}", self.name)
         with self.connection.cursor(row_factory=namedtuple_row) as cursor:
             return cursor.execute(text.encode(), values or None).fetchall()
 

@@ -142,7 +142,7 @@ def _statement(schema: str, jobs: str, keyed: str, now: str) -> str:
 
 
 def _percent(schema: str) -> bytes:
-    return _statement(schema.replace("%", "%%"), "%s", "%s", "%s").encode()
+    return _statement(schema, "%s", "%s", "%s").encode()
 
 
 def _psycopg(connection: Any, schema: str, values: Values) -> str:

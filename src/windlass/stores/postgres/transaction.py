@@ -99,7 +99,6 @@ def open_transaction(
     A commit of the handler's own on the connection is refused inside, and its own
     `connection.transaction()` blocks are savepoints.
     """
-    schema = schema.replace("%", "%%")  # in statements with values
     with borrowed as connection:
         transaction = PostgresTransaction(connection, address.name, schema, lease, now)
         is_at_the_end = False

@@ -195,20 +195,34 @@ RETURN json_build_array(
 -- Lock the best claimable jobs of these tasks: their places in the table, in no order. One ordered
 -- branch per task, merged: nothing is read that is not returned, but for one row per task. A branch
 -- starts after the mark of its task. The number of branches is fixed, so that the plan is made once
--- in a session; tasks beyond the given ones are NULL and cost nothing.
+-- in a session; tasks beyond the given ones are NULL and cost nothing. `_pick_many` is for more
+-- tasks than anybody should have: it reads up to `_limit` rows of each.
 DO $build$
 DECLARE
-  size integer;
+  variant text;
   branches text;
 BEGIN
-  FOREACH size IN ARRAY ARRAY[1, 4, 16, 64] LOOP
-    SELECT string_agg(format($branch$
-      (SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
-       WHERE j.state = 'ready' AND NOT j.suspect AND j.task = _tasks[%1$s]
-         AND (j.priority, j.run_at, j.id) > (_priorities[%1$s], _run_ats[%1$s], _ids[%1$s])
-         AND (j.flags && _forbidden) IS NOT TRUE
-       ORDER BY j.priority, j.run_at, j.id)$branch$, n), ' UNION ALL ')
-    INTO branches FROM generate_series(1, size) AS n;
+  FOREACH variant IN ARRAY ARRAY['1', '4', '16', '64', 'many'] LOOP
+    IF variant = 'many' THEN
+      branches := $branch$
+        SELECT b.* FROM unnest(_tasks, _priorities, _run_ats, _ids)
+          AS t (task, priority, run_at, id)
+        CROSS JOIN LATERAL (
+          SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+          WHERE j.state = 'ready' AND NOT j.suspect AND j.task = t.task
+            AND (j.priority, j.run_at, j.id) > (t.priority, t.run_at, t.id)
+            AND (j.flags && _forbidden) IS NOT TRUE
+          ORDER BY j.priority, j.run_at, j.id LIMIT _limit
+        ) AS b$branch$;
+    ELSE
+      SELECT string_agg(format($branch$
+        (SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+         WHERE j.state = 'ready' AND NOT j.suspect AND j.task = _tasks[%1$s]
+           AND (j.priority, j.run_at, j.id) > (_priorities[%1$s], _run_ats[%1$s], _ids[%1$s])
+           AND (j.flags && _forbidden) IS NOT TRUE
+         ORDER BY j.priority, j.run_at, j.id)$branch$, n), ' UNION ALL ')
+      INTO branches FROM generate_series(1, variant::integer) AS n;
+    END IF;
     EXECUTE format($function$
       CREATE FUNCTION {schema}._pick_%s(
         _tasks text[], _limit integer, _suspects integer, _forbidden text[],
@@ -231,42 +245,9 @@ BEGIN
           LIMIT _limit
         );
       END $pick$
-    $function$, size, branches);
+    $function$, variant, branches);
   END LOOP;
 END $build$;
-
--- The same for more tasks than anybody should have: up to `_limit` rows are read of each.
-CREATE FUNCTION {schema}._pick_many(
-  _tasks text[], _limit integer, _suspects integer, _forbidden text[],
-  _priorities integer[], _run_ats timestamptz[], _ids bigint[]
-) RETURNS tid[] LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN ARRAY(
-    SELECT l.tid FROM (
-      SELECT u.* FROM (
-        SELECT b.* FROM unnest(_tasks, _priorities, _run_ats, _ids)
-          AS t (task, priority, run_at, id)
-        CROSS JOIN LATERAL (
-          SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
-          WHERE j.state = 'ready' AND NOT j.suspect AND j.task = t.task
-            AND (j.priority, j.run_at, j.id) > (t.priority, t.run_at, t.id)
-            AND (j.flags && _forbidden) IS NOT TRUE
-          ORDER BY j.priority, j.run_at, j.id LIMIT _limit
-        ) AS b
-        UNION ALL
-        (SELECT j.ctid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
-         WHERE j.state = 'ready' AND j.suspect AND j.task = ANY (_tasks)
-           AND (j.flags && _forbidden) IS NOT TRUE
-         ORDER BY j.priority, j.run_at, j.id LIMIT _suspects)
-      ) AS u ORDER BY u.priority, u.run_at, u.id
-    ) AS c
-    CROSS JOIN LATERAL (
-      SELECT r.ctid AS tid FROM {schema}._jobs AS r
-      WHERE r.ctid = c.tid AND r.state = 'ready' FOR NO KEY UPDATE SKIP LOCKED
-    ) AS l
-    LIMIT _limit
-  );
-END $$;
 
 -- Take claimable jobs in (priority, run_at, id) order. A delivery's token is its job's id added
 -- to `_base`, which the caller chose at random for this claim: if the answer is lost, `_claimed`
