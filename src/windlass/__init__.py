@@ -11,20 +11,23 @@ welcome.enqueue(user_id=7)      # then: windlass run module:app
 """
 
 from windlass.app import App, Runner, quick_add_job
-from windlass.client import Client, SyncClient
+from windlass.client import Client, ScheduleInfo, SyncClient
 from windlass.errors import (
     ConfigError,
+    CrontabError,
     JobNotFoundError,
     JobNotKeptError,
     LeaseLostError,
     Poison,
     RetryAfter,
     RetryAt,
+    ScheduleNotFoundError,
     StoreError,
     ValidationError,
     WaitTimeoutError,
     WindlassError,
 )
+from windlass.model.cron import CronItem, Schedule, parse_cron_items, parse_crontab
 from windlass.model.job import Job, JobSpec, JobState, Progress
 from windlass.model.outcome import Abandon, Completed, Failed, Nack
 from windlass.model.retry import Retry
@@ -44,6 +47,8 @@ __all__ = [
     "Completed",
     "ConfigError",
     "Context",
+    "CronItem",
+    "CrontabError",
     "Events",
     "Failed",
     "Job",
@@ -59,6 +64,9 @@ __all__ = [
     "RetryAfter",
     "RetryAt",
     "Runner",
+    "Schedule",
+    "ScheduleInfo",
+    "ScheduleNotFoundError",
     "StoreError",
     "SyncClient",
     "SyncContext",
@@ -67,5 +75,7 @@ __all__ = [
     "WaitTimeoutError",
     "WindlassError",
     "__version__",
+    "parse_cron_items",
+    "parse_crontab",
     "quick_add_job",
 ]

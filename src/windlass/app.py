@@ -21,7 +21,7 @@ from contextlib import (
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 from urllib.parse import unquote
 
 import msgspec
@@ -34,7 +34,9 @@ from windlass.engine.signals import Signals
 from windlass.engine.task_handler import Defaults, Middleware, TaskHandler
 from windlass.engine.worker import Worker, WorkerOptions, make_worker_id
 from windlass.errors import ConfigError, MissingExtraError, TaskError
+from windlass.model.cron import CronItem, Schedule
 from windlass.model.job import Job, JobSpec
+from windlass.model.names import KeyMode
 from windlass.model.retry import DEFAULT_RETRY, Retry
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
@@ -47,6 +49,7 @@ from windlass.tasks.context import SyncContext
 from windlass.tasks.folder import load_folder
 from windlass.tasks.options import Executor, make_options
 from windlass.tasks.registry import Registry
+from windlass.tasks.schedules import Schedules
 from windlass.tasks.task import Task, make_task
 
 if TYPE_CHECKING:
@@ -253,6 +256,7 @@ class App:
         self.sync = SyncClient(self.client, self._portal)
         """The same verbs, blocking."""
         self._enqueuer = _AppEnqueuer(self.client, self.sync)
+        self._schedules = Schedules(self.registry, task_directory)
         for name, function in (tasks or {}).items():
             self._register(name, function)
         if task_directory is not None:
@@ -330,6 +334,10 @@ class App:
         def decorate(function: Callable[..., Any]) -> Task[Any, Any]:
             if not callable(function):
                 raise TaskError(f"@app.task goes on a function, not on {type(function).__name__}")
+            if isinstance(function, Task):
+                raise TaskError(
+                    f"{function.name!r} is a task already; @app.cron goes above @app.task"
+                )
             chosen_name = getattr(function, "__name__", None) if name is None else name
             if chosen_name is None:
                 raise TaskError(f"{type(function).__name__} has no name of its own; give name=")
@@ -340,6 +348,46 @@ class App:
             return task
 
         return decorate if function is None else decorate(function)
+
+    def cron(
+        self,
+        pattern: str,
+        *,
+        tz: str | None = None,
+        id: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        fill: str | float | timedelta | None = None,
+        fillmax: int | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        key: str | None = None,
+        key_mode: KeyMode | None = None,
+    ) -> _Scheduled:
+        """Run a task by the clock: `@app.cron("0 4 * * 1", tz="Europe/Berlin")`.
+
+        It goes above `@app.task`, and on a plain function it makes a task of it. `fill` (seconds,
+        a timedelta or a phrase such as "2d") is how far back missed instants are made up for.
+        Several schedules of one task need an `id` each. Workers of this app fire it.
+        """
+        options = {
+            "tz": tz,
+            "id": id,
+            "fill": fill,
+            "fillmax": fillmax,
+            "queue": queue,
+            "priority": priority,
+            "max": max_attempts,
+            "jobKey": key,
+            "jobKeyMode": key_mode,
+        }
+
+        def decorate(function: Any) -> Any:
+            task = function if isinstance(function, Task) else self.task(function)
+            self._schedules.add(task.name, pattern, options, payload)
+            return task
+
+        return decorate
 
     def _register(self, name: str, function: Callable[..., Any]) -> None:
         """A function given by name is called as `function(payload, helpers)`."""
@@ -456,12 +504,16 @@ class App:
         exclude: Sequence[str] = (),
         max_jobs: int | None = None,
         once: bool = False,
+        crontab: str | None = None,
+        cron_items: Sequence[Schedule | CronItem] | None = None,
         **settings: Any,
     ) -> Runner:
         """Start working on jobs; returns as soon as the worker runs. See `Runner`.
 
-        `only` and `exclude` name tasks. `once` stops when nothing is left to run, `max_jobs` after
-        that many. Other keywords are settings for this worker alone (`lease=`, `grace=`, …).
+        `only` and `exclude` name tasks. `once` stops when nothing is left to run, and fires no
+        schedules; `max_jobs` stops after that many. Schedules come from `@app.cron` and from one
+        of `crontab` (its text), `crontab_file` (its path) and `cron_items`. Other keywords are
+        settings for this worker alone (`lease=`, `grace=`, …).
         """
         chosen = {"concurrency": concurrency, "poll_interval": poll_interval, **settings}
         given = {name: value for name, value in chosen.items() if value is not None}
@@ -470,8 +522,28 @@ class App:
         merged = {name: getattr(self.settings, name) for name in config.NAMES}
         for_worker = config.load({**merged, **given}, environ={}, folder=Path(os.devnull))
         names = self._chosen_tasks(only, exclude)
+        schedules = (
+            []
+            if once
+            else self._schedules.gather(
+                crontab,
+                given.get("crontab_file"),
+                cron_items,
+                default_file=for_worker.crontab_file,
+                max_payload=for_worker.max_payload,
+            )
+        )
         store = await self._opened()
-        runner = Runner(self, store, for_worker, names, forbidden_flags, max_jobs, once)
+        runner = Runner(
+            self,
+            store,
+            for_worker,
+            names,
+            forbidden_flags,
+            max_jobs,
+            once,
+            [] if once else schedules,
+        )
         await runner.start(handle_signals)
         return runner
 
@@ -510,6 +582,16 @@ class _Decorator:
     def __call__(self, function: Any, /) -> Any: ...
 
 
+class _Scheduled(Protocol):
+    """What `@app.cron(…)` returns, for type checkers: a task stays as it is."""
+
+    @overload
+    def __call__(self, task: Task[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
 class _AppEnqueuer:
     """How a task handle reaches its app's queue; typed payloads are checked."""
 
@@ -538,8 +620,10 @@ class Runner:
         forbidden_flags: ForbiddenFlags,
         max_jobs: int | None,
         once: bool,
+        schedules: Sequence[Schedule],
     ) -> None:
         self.events = app.events
+        self._schedules = schedules
         self.settings = settings
         self._app = app
         self._store = store
@@ -591,6 +675,7 @@ class Runner:
             clock=self._app._clock,
             keeper_on_loop=getattr(self._app._clock, "is_virtual", False),
             listening=self._on_listening,
+            schedules=self._schedules,
         )
         self.events.emit("pool:listen:connecting", pool=self)
         try:

@@ -9,22 +9,27 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
-from windlass.clock import to_micros
+import msgspec
+
+from windlass.clock import to_datetime, to_micros
 from windlass.errors import (
     ConfigError,
     InstantError,
     JobNotFoundError,
     JobNotKeptError,
+    ScheduleNotFoundError,
     StoreClosedError,
     ValidationError,
     WaitTimeoutError,
 )
 from windlass.model import names
 from windlass.model import payload as payloads
+from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobSpec, JobState
 from windlass.model.outcome import clip
 from windlass.store.port import Store
 from windlass.store.records import JobFilter, NewJob, Paused, WorkerInfo
+from windlass.store.schedules import KnownSchedule, jobs_at
 from windlass.tasks.context import connection_inside
 from windlass.tasks.registry import Registry
 
@@ -36,6 +41,25 @@ CLEANUPS: tuple[Cleanup, ...] = ("gc-tasks", "gc-queues", "delete-failed", "prun
 _BATCH = 1_000
 _WAIT_FIRST = 0.01
 _WAIT_LONGEST = 0.25
+
+
+class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as the database knows it.
+
+    `next_at` is None while it is paused. `seen_at` is when a worker last started with it; whether
+    one that has it is running now, the database does not know.
+    """
+
+    id: str
+    task: str
+    pattern: str
+    tz: str
+    next_at: datetime | None
+    last_at: datetime | None
+    paused_at: datetime | None
+    known_since: datetime
+    seen_at: datetime
+    schedule: Schedule
 
 
 class Preparer:
@@ -254,6 +278,44 @@ class Client:
             await asyncio.sleep(pause if left is None else min(pause, left))
             pause = min(pause * 1.5, _WAIT_LONGEST)
 
+    # ── schedules ──
+
+    async def list_schedules(self) -> list[ScheduleInfo]:
+        """What the database knows of schedules, by identifier."""
+        store = await self._opened()
+        now = await store.now()
+        return [_schedule_info(known, now) for known in await store.schedules()]
+
+    async def pause_schedule(self, id: str) -> ScheduleInfo:
+        """Fire a schedule no more, in any worker, until `resume_schedule`; it is remembered."""
+        store = await self._opened()
+        return await self._told(id, await store.pause_schedule(id))
+
+    async def resume_schedule(self, id: str) -> ScheduleInfo:
+        """Fire a schedule again; what came while it was paused is passed over."""
+        store = await self._opened()
+        return await self._told(id, await store.resume_schedule(id))
+
+    async def remove_schedule(self, id: str) -> ScheduleInfo:
+        """Forget a schedule. Workers that have it fire it no more; one that starts with it in its
+        crontab makes it known anew."""
+        store = await self._opened()
+        return await self._told(id, await store.forget_schedule(id))
+
+    async def trigger_schedule(self, id: str) -> Job:
+        """Add one job of a schedule now, paused or not; its own instants stay as they are."""
+        store = await self._opened()
+        for known in await store.schedules():
+            if known.identifier == id:
+                now = await store.now()
+                return (await self._add(jobs_at(known.schedule, [now], backfilled=False)))[0]
+        raise _no_schedule(id)
+
+    async def _told(self, id: str, known: KnownSchedule | None) -> ScheduleInfo:
+        if known is None:
+            raise _no_schedule(id)
+        return _schedule_info(known, await (await self._opened()).now())
+
     # ── changing ──
 
     async def remove_job(self, key: str) -> Job | None:
@@ -337,6 +399,35 @@ class Client:
             while verb is not None and (count := await verb(_BATCH)):
                 removed[name] += count
         return removed
+
+
+def _no_schedule(id: str) -> ScheduleNotFoundError:
+    return ScheduleNotFoundError(
+        f"no schedule is called {id!r} here; `windlass cron list` shows those that are known"
+    )
+
+
+def _schedule_info(known: KnownSchedule, now: int) -> ScheduleInfo:
+    schedule = known.schedule
+    next_at = None
+    if known.paused_at is None:
+        next_at = schedule.timetable.after(max(now, known.floor_at))
+    return ScheduleInfo(
+        id=schedule.identifier,
+        task=schedule.task,
+        pattern=schedule.pattern,
+        tz=schedule.tz,
+        next_at=_instant(next_at),
+        last_at=_instant(known.last_at),
+        paused_at=_instant(known.paused_at),
+        known_since=to_datetime(known.known_since),
+        seen_at=to_datetime(known.seen_at),
+        schedule=schedule,
+    )
+
+
+def _instant(micros: int | None) -> datetime | None:
+    return None if micros is None else to_datetime(micros)
 
 
 def make_filter(
@@ -473,6 +564,11 @@ class SyncClient:
     resume = _blocking(Client.resume)
     paused = _blocking(Client.paused)
     cleanup = _blocking(Client.cleanup)
+    list_schedules = _blocking(Client.list_schedules)
+    pause_schedule = _blocking(Client.pause_schedule)
+    resume_schedule = _blocking(Client.resume_schedule)
+    remove_schedule = _blocking(Client.remove_schedule)
+    trigger_schedule = _blocking(Client.trigger_schedule)
 
 
 class JoinedSyncClient(SyncClient):

@@ -63,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most jobs to take ahead of need; chosen by itself by default, 0 takes none."""
     synchronous: Literal["full", "normal"] = "full"
     """SQLite: `full` survives a power cut, `normal` is faster and survives kill -9."""
+    crontab_file: str | None = None
+    """The crontab; by default the file `crontab` beside the tasks folder, where there is one."""
     worker_name: str | None = None
     """The readable part of a worker's id; host and process by default."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

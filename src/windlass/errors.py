@@ -11,6 +11,7 @@ WindlassError
 │   ├── FlagsError                    not a list of short names
 │   ├── InstantError                  naive datetime, or both run_at and delay
 │   ├── DurationError                 negative or not finite
+│   ├── CrontabError                  a schedule that cannot be understood
 │   └── PayloadError                  not JSON, NaN, NUL, too deep, wrong types
 │       └── PayloadTooLargeError WLPAY
 ├── ConfigError (ValueError)          a setting, a URL, a command line
@@ -26,6 +27,7 @@ WindlassError
 │   ├── StoreClosedError
 │   └── SchemaTooNewError             made by a newer Windlass (exit code 57)
 ├── JobNotFoundError (LookupError)
+├── ScheduleNotFoundError (LookupError)
 ├── JobNotKeptError                   its outcome will not be, or was not, kept
 ├── WaitTimeoutError (TimeoutError)
 ├── LeaseLostError                    this delivery is no longer ours
@@ -37,7 +39,9 @@ WindlassError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 
 class WindlassError(Exception):
@@ -116,6 +120,33 @@ class PayloadTooLargeError(PayloadError):
     code = "WLPAY"
 
 
+class CrontabProblem(NamedTuple):
+    """One thing that cannot be understood, and what is allowed there.
+
+    `line` and `column` count from 1; both are 0 where the schedule was not written as a line.
+    """
+
+    line: int
+    column: int
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line}, column {self.column}, " if self.line else ""
+        return f"{where}{self.field}: {self.message}"
+
+
+class CrontabError(ValidationError):
+    """Raised when a crontab or another schedule cannot be understood; `problems` has them all."""
+
+    def __init__(self, problems: Sequence[CrontabProblem], source: str) -> None:
+        first, *others = problems
+        more = f" (and {len(others)} more)" if others else ""
+        super().__init__(f"{source}: {first}{more}", field=first.field)
+        self.problems = tuple(problems)
+        self.source = source
+
+
 # ── configuration and tasks ─────────────────────────────────────────────────────────────────
 
 
@@ -182,6 +213,10 @@ class SchemaTooNewError(StoreError):
 
 class JobNotFoundError(WindlassError, LookupError):
     """Raised when no job has that id or key."""
+
+
+class ScheduleNotFoundError(WindlassError, LookupError):
+    """Raised when the database knows no schedule of that identifier."""
 
 
 class JobNotKeptError(WindlassError):

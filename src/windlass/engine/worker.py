@@ -25,9 +25,11 @@ from windlass.engine.promoter import Promoter
 from windlass.engine.pruner import Pruner
 from windlass.engine.reaper import Reaper
 from windlass.engine.reporter import Reporter
+from windlass.engine.scheduler import Scheduler
 from windlass.engine.settler import Settlement, Settler
 from windlass.engine.slots import Slots
 from windlass.errors import StoreError
+from windlass.model.cron import Schedule
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
 from windlass.store.port import Lifeline, Listening
@@ -78,8 +80,10 @@ class Worker:
         clock: Clock = SYSTEM,
         keeper_on_loop: bool = False,
         listening: Listening = lambda error: None,
+        schedules: Sequence[Schedule] = (),
     ) -> None:
         self._listening = listening
+        self._schedules = tuple(schedules)
         self.options = options
         self.id = around.worker_id
         self.tasks: Sequence[str] = tuple(handler.tasks)
@@ -155,6 +159,17 @@ class Worker:
             self._loop("reaper", reaper.step, first_delay=options.reap_interval),
             self._loop("pruner", Pruner(self._store).step, first_delay=options.reap_interval),
         ]
+        if self._schedules:
+            scheduler = Scheduler(
+                self._store,
+                self._schedules,
+                poll_interval=options.poll_interval,
+                clock=self._clock,
+                events=self._events,
+                logger=self._logger,
+                worker=self,
+            )
+            self._loops.append(self._loop("scheduler", scheduler.step))
 
     def _loop(self, name: str, step: Any, first_delay: float | None = 0.0) -> Loop:
         return Loop(

@@ -52,6 +52,15 @@ def encode(value: object, *, limit: int = MAX_PAYLOAD, field: str = "payload") -
     return encode_value(value, limit=limit, field=field)
 
 
+def check_size(raw: bytes, limit: int, *, field: str = "payload") -> None:
+    if len(raw) > limit:
+        raise errors.PayloadTooLargeError(
+            f"{field} is {len(raw):,} bytes of JSON; the limit is {limit:,}"
+            " (store large data elsewhere and send its address)",
+            field=field,
+        )
+
+
 def encode_value(value: object, *, limit: int = MAX_PAYLOAD, field: str = "payload") -> str:
     """As `encode`, but None is JSON's null: for outputs rather than payloads."""
     try:
@@ -60,12 +69,7 @@ def encode_value(value: object, *, limit: int = MAX_PAYLOAD, field: str = "paylo
         raise _too_deep(field) from None
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise errors.PayloadError(f"{field} is not JSON: {error}", field=field) from None
-    if len(raw) > limit:
-        raise errors.PayloadTooLargeError(
-            f"{field} is {len(raw):,} bytes of JSON; the limit is {limit:,}"
-            " (store large data elsewhere and send its address)",
-            field=field,
-        )
+    check_size(raw, limit, field=field)
     if b"\\u0000" in raw and _holds_nul(_DECODER.decode(raw)):
         raise errors.PayloadError(f"{field} contains a NUL character", field=field)
     may_be_deep = len(raw) > 2 * MAX_DEPTH and raw.count(b"[") + raw.count(b"{") > MAX_DEPTH

@@ -38,6 +38,10 @@ EVENTS: dict[str, str] = {
     "job:error": "worker, job, error",
     "job:failed": "worker, job, error",
     "job:complete": "worker, job, error",
+    "cron:started": "worker, schedules",
+    "cron:backfill": "worker, schedule, done, total",
+    "cron:scheduled": "worker, schedule, instants, backfilled",
+    "cron:error": "worker, schedule, error",
     "gracefulShutdown": "signal",
     "stop": "",
 }

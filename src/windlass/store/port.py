@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store.records import (
     Capabilities,
@@ -33,6 +34,7 @@ from windlass.store.records import (
     Verdict,
     WorkerInfo,
 )
+from windlass.store.schedules import Fired, KnownSchedule
 
 Listening = Callable[[BaseException | None], None]
 
@@ -154,6 +156,33 @@ class Store(Protocol):
 
     async def prune(self, limit: int) -> int:
         """Remove finished jobs that were kept long enough, at most `limit` in one step."""
+
+    # ── schedules ──
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        """Remember schedules as a worker has them; those that are new are known since now.
+
+        The answer has one for each given, in their order.
+        """
+
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        """Move a schedule from `expected` forward to `until`, its last instant, and add its jobs.
+
+        Both or neither: only if it still is where expected, is not paused, and `until` has come.
+        """
+
+    async def schedules(self) -> list[KnownSchedule]:
+        """All that are known, by identifier."""
+
+    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
+        """Fire it no more until resumed; None if there is no such schedule."""
+
+    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+        """Go on from now: what came while it was paused is passed over."""
+
+    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
+        """Know it no more; the schedule as it was."""
 
     # ── operators: locked (running) jobs are skipped; what changed is returned ──
     async def get(self, job_id: int) -> Job | None: ...

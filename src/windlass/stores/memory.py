@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from msgspec.structs import replace
+
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import ConfigError, StoreClosedError
 from windlass.model import payload as payloads
+from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store import rules
 from windlass.store.port import Joined, Lifeline, Listening, Transaction
@@ -38,6 +41,7 @@ from windlass.store.records import (
     WorkerInfo,
 )
 from windlass.store.rules import Row, micros
+from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 
 
 class MemoryStore:
@@ -53,6 +57,7 @@ class MemoryStore:
         self._workers: dict[str, int] = {}
         self._paused_tasks: set[str] = set()
         self._paused_queues: set[str] = set()
+        self._schedules: dict[str, KnownSchedule] = {}
         self._ids = itertools.count(1)
         self._tokens = itertools.count(1)
         self._hints: list[Callable[[], None]] = []
@@ -94,13 +99,14 @@ class MemoryStore:
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         with self._lock:
-            now = self._start()
-            for new in jobs:
-                payloads.decode(new.payload)  # what cannot be read back is refused before any row
-            rows = [self._add(new, now) for new in jobs]
-            added = [row.job() for row in rows]
+            added = [row.job() for row in self._add_all(jobs, self._start())]
         self._hint()
         return added
+
+    def _add_all(self, jobs: Sequence[NewJob], now: int) -> list[Row]:
+        for new in jobs:
+            payloads.decode(new.payload)  # what cannot be read back is refused before any row
+        return [self._add(new, now) for new in jobs]
 
     def _add(self, new: NewJob, now: int) -> Row:
         existing = self._keyed(new.key) if new.key is not None else None
@@ -364,6 +370,66 @@ class MemoryStore:
             for job_id in [*old, *gone][:limit]:
                 self._history.pop(job_id, None) or self._rows.pop(job_id)
             return min(limit, len(old) + len(gone))
+
+    # ── schedules ──
+
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        with self._lock:
+            now = self._start()
+            for schedule in wanted:
+                known = self._schedules.get(schedule.identifier)
+                self._schedules[schedule.identifier] = (
+                    KnownSchedule(schedule, known_since=now, seen_at=now, floor_at=now)
+                    if known is None
+                    else replace(known, schedule=schedule, seen_at=now)
+                )
+            return [self._schedules[schedule.identifier] for schedule in wanted]
+
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        with self._lock:
+            now = self._start()
+            known = self._schedules.get(identifier)
+            if known is None:
+                return Fired(FireVerdict.MISSING)
+            if known.paused_at is not None:
+                return Fired(FireVerdict.PAUSED, known.floor_at)
+            if known.floor_at != expected or until <= expected:
+                return Fired(FireVerdict.LOST, known.floor_at)
+            if until > now:
+                return Fired(FireVerdict.EARLY, known.floor_at)
+            self._add_all(jobs, now)
+            self._schedules[identifier] = replace(known, floor_at=until, last_at=until)
+        self._hint()
+        return Fired(FireVerdict.APPLIED, until)
+
+    async def schedules(self) -> list[KnownSchedule]:
+        with self._lock:
+            return [known for _, known in sorted(self._schedules.items())]
+
+    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
+        with self._lock:
+            now = self._start()
+            known = self._schedules.get(identifier)
+            if known is not None and known.paused_at is None:
+                known = self._schedules[identifier] = replace(known, paused_at=now)
+            return known
+
+    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+        with self._lock:
+            now = self._start()
+            known = self._schedules.get(identifier)
+            if known is not None and known.paused_at is not None:
+                floor_at = max(known.floor_at, now)
+                known = replace(known, paused_at=None, floor_at=floor_at)
+                self._schedules[identifier] = known
+            return known
+
+    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
+        with self._lock:
+            self._start()
+            return self._schedules.pop(identifier, None)
 
     # ── operators ──
 

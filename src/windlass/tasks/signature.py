@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ import msgspec
 
 from windlass.errors import PayloadError, TaskError
 from windlass.model import payload as payloads
+from windlass.model.cron.schedule import CRON
 from windlass.tasks.context import Context
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -121,9 +123,22 @@ class TypedStyle:
                 return self._whole.decode(payload)
             return self._decoder.decode(payload)
         except Exception as error:  # a model's own checks may raise anything: it does not fit
+            plain = self._without_cron(payload)
+            if plain is not None:
+                return self._decode(plain)
             raise PayloadError(
                 f"payload does not fit task {self._name!r}: {error}", field="payload"
             ) from None
+
+    def _without_cron(self, payload: str) -> str | None:
+        """What a schedule says of itself is no argument unless the function asks for it."""
+        if CRON in self._fields or f'"{CRON}"' not in payload:
+            return None
+        value = payloads.decode(payload)
+        if not isinstance(value, dict) or CRON not in value:
+            return None
+        del value[CRON]
+        return payloads.encode(value, limit=sys.maxsize)
 
     def bind(self, payload: str, context: Context) -> Call:
         value = self._decode(payload)

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, get_args
 
 from windlass.errors import OutcomeUnknownError, StoreBusyError, StoreError, StoreUnavailableError
+from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store.port import Joined, Lifeline, Listening, Store, Transaction
 from windlass.store.records import (
@@ -37,13 +38,26 @@ from windlass.store.records import (
     Verdict,
     WorkerInfo,
 )
+from windlass.store.schedules import Fired, KnownSchedule
 
 FaultKind = Literal["before", "after", "busy"]
 
-WORKER_VERBS = ("claim", "settle", "note", "reap", "promote", "next_due", "prune", "renew", "check")
+WORKER_VERBS = (
+    "claim",
+    "settle",
+    "note",
+    "reap",
+    "promote",
+    "next_due",
+    "prune",
+    "renew",
+    "check",
+    "know",
+    "fire",
+)
 """What fails by chance unless `verbs` says otherwise."""
 
-UNKNOWN = ("settle", "note", "reap", "promote", "prune", "renew")
+UNKNOWN = ("settle", "note", "reap", "promote", "prune", "renew", "know", "fire")
 """What fails *after* by chance unless `unknown` says otherwise: verbs one may simply repeat."""
 
 
@@ -181,6 +195,30 @@ class FaultyStore:
 
     async def prune(self, limit: int) -> int:
         return int(await self._do("prune", limit))
+
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        return list(await self._do("know", wanted))
+
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        fired: Fired = await self._do("fire", identifier, expected, until, jobs)
+        return fired
+
+    async def schedules(self) -> list[KnownSchedule]:
+        return list(await self._do("schedules"))
+
+    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
+        known: KnownSchedule | None = await self._do("pause_schedule", identifier)
+        return known
+
+    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+        known: KnownSchedule | None = await self._do("resume_schedule", identifier)
+        return known
+
+    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
+        known: KnownSchedule | None = await self._do("forget_schedule", identifier)
+        return known
 
     async def get(self, job_id: int) -> Job | None:
         job: Job | None = await self._do("get", job_id)

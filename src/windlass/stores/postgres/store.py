@@ -24,6 +24,7 @@ from windlass.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store import rules
 from windlass.store.findings import Finding
@@ -47,6 +48,7 @@ from windlass.store.records import (
     WorkerInfo,
 )
 from windlass.store.rules import Row
+from windlass.store.schedules import Fired, FireVerdict, KnownSchedule, decode_known, encode
 from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
 from windlass.stores.postgres.connection import one_line
@@ -502,6 +504,60 @@ class PostgresStore:
             "SELECT {schema}._prune(%s::integer, %s::float8, %s)", limit, CANCELLED_KEPT, self._now
         )
         return int(count)
+
+    # ── schedules ──
+
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        pairs = [(schedule.identifier, encode(schedule)) for schedule in wanted]
+        text = msgspec.json.encode(pairs).decode()
+        [found] = await self._open_patient().row(
+            self._sql("SELECT {schema}._know(%s::json, %s)"), [text, self._now]
+        )
+        by_identifier = {known.identifier: known for known in decode_known(found or "[]")}
+        return [by_identifier[schedule.identifier] for schedule in wanted]
+
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        is_keyed = any(job.key is not None for job in jobs)
+        crew = self._open_patient() if is_keyed else self._open_crew()
+        verdict, floor_at = await crew.row(
+            self._sql("SELECT verdict, floor_micros FROM {schema}._fire(%s, %s, %s, %s, %s, %s)"),
+            [
+                identifier,
+                to_datetime(expected),
+                to_datetime(until),
+                encode_jobs(jobs),
+                is_keyed,
+                self._now,
+            ],
+        )
+        self._hint_here()
+        return Fired(FireVerdict(verdict), floor_at)
+
+    async def schedules(self) -> list[KnownSchedule]:
+        [text] = await self._row(
+            "SELECT json_agg({schema}._schedule_row(s) ORDER BY s.identifier)::text"
+            " FROM {schema}._schedules AS s"
+        )
+        return decode_known(text or "[]")
+
+    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
+        return await self._change_schedule("_pause_schedule", identifier)
+
+    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+        return await self._change_schedule("_resume_schedule", identifier)
+
+    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
+        return await self._change_schedule("_forget_schedule", identifier)
+
+    async def _change_schedule(self, function: str, identifier: str) -> KnownSchedule | None:
+        statement = self._sql(
+            "SELECT json_agg({schema}._schedule_row(s))::text"  # noqa: S608
+            f" FROM {{schema}}.{function}(%s, %s) AS s"
+        )
+        [text] = await self._open_patient().row(statement, [identifier, self._now])
+        return None if text is None else decode_known(text)[0]
 
     # ── operators ──
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import ConfigError, StoreClosedError
+from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store.port import Joined, Listening, Transaction
 from windlass.store.records import (
@@ -31,8 +32,9 @@ from windlass.store.records import (
     WorkerInfo,
 )
 from windlass.store.rules import Row
+from windlass.store.schedules import Fired, KnownSchedule
 from windlass.stores.migrations import Migrate
-from windlass.stores.sqlite import admin, schema, upkeep
+from windlass.stores.sqlite import admin, schedules, schema, upkeep
 from windlass.stores.sqlite.claim import Claimed, PastHeads, claim, leases_of, must_write
 from windlass.stores.sqlite.connection import Session, Synchronous
 from windlass.stores.sqlite.enqueue import Added, Enqueue
@@ -256,6 +258,43 @@ class SqliteStore:
             rows=limit,
         )
         return pruned
+
+    # ── schedules ──
+
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        known: list[KnownSchedule] = await self._write(
+            lambda db, now: schedules.know(db, wanted, now)
+        )
+        return known
+
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        fire = schedules.Fire(identifier, expected, until, jobs)
+        fired: Fired = await self._write(fire, rows=len(jobs))
+        return fired
+
+    async def schedules(self) -> list[KnownSchedule]:
+        known: list[KnownSchedule] = await self._read(schedules.read)
+        return known
+
+    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
+        return await self._change_schedule("pause_schedule", identifier)
+
+    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+        return await self._change_schedule("resume_schedule", identifier)
+
+    async def _change_schedule(self, statement: str, identifier: str) -> KnownSchedule | None:
+        known: KnownSchedule | None = await self._write(
+            lambda db, now: schedules.change(db, statement, identifier, now)
+        )
+        return known
+
+    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
+        known: KnownSchedule | None = await self._write(
+            lambda db, now: schedules.forget(db, identifier)
+        )
+        return known
 
     # ── operators ──
 

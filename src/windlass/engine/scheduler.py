@@ -1,0 +1,257 @@
+"""Fires schedules when they are due.
+
+A schedule's instants are dealt with in order, in *stretches*. The first reaches from where the
+database says the schedule is, or from `fill` before the start if that is later, up to the start of
+this worker: the backfill. Each later one reaches from the end of the last to now: usually one
+instant, and more after a pause of the process, the machine or the database (catch-up, which is not
+backfill). A stretch holds at most `fillmax` instants, the latest ones.
+
+Every worker does this for every schedule it has; `fire` lets one of them win each batch. Whoever
+loses is told where the schedule is, and goes on from there. A worker killed before the commit
+has fired nothing, after it everything; an answer that was lost looks like a batch that somebody
+else won. A schedule that fails by itself is tried again after a growing pause while the
+others go on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.clock import Clock, to_datetime
+from windlass.errors import (
+    SchemaTooNewError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
+from windlass.model.cron import Schedule
+from windlass.observe.events import Events
+from windlass.observe.logs import Scoped
+from windlass.store.port import Store
+from windlass.store.schedules import FireVerdict, KnownSchedule, jobs_at
+
+MOST_AT_ONCE = 500
+MOST_TEXT = 4_000_000
+"""The most jobs, and bytes of payload, of one batch."""
+LOOK_EVERY = 5
+"""Polls after which the database's clock is looked at even if nothing should be due: it may have
+been set."""
+EARLY_PAUSE = 0.01
+PROGRESS_EVERY = 5.0
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+
+
+class Stretch:
+    """Instants in (begin, until] that are to be fired, in order."""
+
+    def __init__(
+        self, schedule: Schedule, begin: int, until: int, *, backfilled: bool = False
+    ) -> None:
+        self.begin, self.total = schedule.timetable.cut(begin, until, schedule.fillmax)
+        self.is_cut = self.begin > begin
+        self.until = until
+        self.backfilled = backfilled
+        self.done = 0
+
+    def next_batch(self, schedule: Schedule) -> list[int]:
+        batch = schedule.timetable.between(self.begin, self.until)
+        first = next(batch, None)
+        if first is None:
+            return []
+        size = len(jobs_at(schedule, [first], backfilled=False)[0].payload)
+        most = max(1, min(MOST_AT_ONCE, MOST_TEXT // size))
+        return [first, *itertools.islice(batch, most - 1)]
+
+
+class Plan:
+    """One schedule, as this worker sees it."""
+
+    def __init__(self, schedule: Schedule, known: KnownSchedule, since: int) -> None:
+        self.schedule = schedule
+        self.floor = known.floor_at
+        """Where the database last said it is."""
+        begin = max(self.floor, since - round(schedule.fill * 1e6))
+        self.stretch = Stretch(schedule, begin, since, backfilled=True)
+        self.missed = next(schedule.timetable.between(self.floor, self.stretch.begin), None)
+        """The first instant that came while no worker ran and is not made up for."""
+        self.failures = 0
+        self.retry_at = 0.0
+        self.told_at = 0.0
+
+    def next_batch(self, now: int) -> list[int]:
+        """Instants to fire now, at most one batch; a new stretch begins where the last ended."""
+        self.stretch.until = min(self.stretch.until, now)  # the clock may have been set back
+        if batch := self.stretch.next_batch(self.schedule):
+            return batch
+        begin = max(self.floor, self.stretch.until)
+        if now <= begin:
+            return []
+        self.stretch = Stretch(self.schedule, begin, now)
+        return self.stretch.next_batch(self.schedule)
+
+    def move_to(self, floor: int) -> None:
+        self.floor = floor
+        self.stretch.begin = max(self.stretch.begin, floor)
+
+    def next_due(self, now: int) -> float | None:
+        """Seconds until the next instant."""
+        due = self.schedule.timetable.after(max(self.floor, now))
+        return None if due is None else (due - now) / 1e6
+
+
+class Scheduler:
+    """All schedules of one worker. A step fires at most one batch of each."""
+
+    def __init__(
+        self,
+        store: Store,
+        schedules: Sequence[Schedule],
+        *,
+        poll_interval: float,
+        clock: Clock,
+        events: Events,
+        logger: Scoped,
+        worker: Any,
+    ) -> None:
+        self._store = store
+        self._schedules = schedules
+        self._look_every = poll_interval * LOOK_EVERY
+        self._clock = clock
+        self._events = events
+        self._logger = logger
+        self._worker = worker
+        self._plans: list[Plan] | None = None
+
+    async def step(self) -> float | None:
+        now = await self._store.now()
+        if self._plans is None:
+            self._plans = await self._begin(now)
+        if not self._plans:
+            return None
+        return min([await self._attend(plan, now) for plan in tuple(self._plans)])
+
+    async def _begin(self, now: int) -> list[Plan]:
+        known = await self._store.know(self._schedules)
+        # An instant that comes just now is on time.
+        plans = [
+            Plan(schedule, told, now - 1)
+            for schedule, told in zip(self._schedules, known, strict=True)
+        ]
+        for plan in plans:
+            self._tell_start(plan, now)
+        self._events.emit("cron:started", worker=self._worker, schedules=self._schedules)
+        return plans
+
+    async def _attend(self, plan: Plan, now: int) -> float:
+        """Fire one batch of one schedule, if something is due; the seconds until it wants more."""
+        pause = plan.retry_at - self._clock.monotonic()
+        if pause > 0:
+            return min(pause, self._look_every)
+        try:
+            batch = plan.next_batch(now)
+            if batch:
+                return await self._fire(plan, batch)
+            due = plan.next_due(now)
+            return self._look_every if due is None else min(due, self._look_every)
+        except (StoreUnavailableError, StoreClosedError, SchemaTooNewError):
+            raise  # for every schedule alike
+        except Exception as error:  # whatever is wrong with one schedule, the others go on
+            return self._failed(plan, error)
+
+    async def _fire(self, plan: Plan, batch: list[int]) -> float:
+        schedule, stretch = plan.schedule, plan.stretch
+        jobs = jobs_at(schedule, batch, backfilled=stretch.backfilled)
+        fired = await self._store.fire(schedule.identifier, plan.floor, batch[-1], jobs)
+        plan.failures = 0
+        match fired.verdict:
+            case FireVerdict.APPLIED:
+                plan.move_to(fired.floor_at)
+                stretch.done += len(batch)
+                self._tell_fired(plan, batch)
+            case FireVerdict.LOST:
+                plan.move_to(fired.floor_at)
+            case FireVerdict.PAUSED:
+                plan.move_to(fired.floor_at)
+                stretch.begin = max(stretch.begin, stretch.until)
+            case FireVerdict.EARLY:
+                return EARLY_PAUSE
+            case FireVerdict.MISSING:
+                self._logger.warning(
+                    "schedule %s was removed: this worker fires it no more", schedule.identifier
+                )
+                assert self._plans is not None
+                self._plans.remove(plan)
+        return 0.0
+
+    def _failed(self, plan: Plan, error: Exception) -> float:
+        plan.failures += 1
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (min(plan.failures, 10) - 1))
+        plan.retry_at = self._clock.monotonic() + pause
+        self._logger.error(
+            "schedule %s could not be fired, again in %g s: %s",
+            plan.schedule.identifier,
+            pause,
+            error,
+            exc_info=None if isinstance(error, StoreError) else error,
+        )
+        self._events.emit("cron:error", worker=self._worker, schedule=plan.schedule, error=error)
+        return min(pause, self._look_every)
+
+    # ── what people are told ──
+
+    def _tell_start(self, plan: Plan, now: int) -> None:
+        name, stretch = plan.schedule.identifier, plan.stretch
+        if plan.missed is not None:
+            why = f"fillmax={plan.schedule.fillmax}" if stretch.is_cut else "see fill="
+            self._logger.info(
+                "schedule %s was due at %s while no worker ran, which is passed over (%s)",
+                name,
+                to_datetime(plan.missed).isoformat(),
+                why,
+            )
+        if stretch.total:
+            self._tell_progress(plan, up_to=stretch.begin)
+        if plan.floor > now:
+            self._logger.warning(
+                "schedule %s is dealt with until %s, which has not come yet: the clock was set"
+                " back; it rests until then (windlass cron remove %s forgets it)",
+                name,
+                to_datetime(plan.floor).isoformat(),
+                name,
+            )
+
+    def _tell_fired(self, plan: Plan, batch: Sequence[int]) -> None:
+        schedule, stretch = plan.schedule, plan.stretch
+        if self._events.wants("cron:scheduled"):
+            self._events.emit(
+                "cron:scheduled",
+                worker=self._worker,
+                schedule=schedule,
+                instants=[to_datetime(instant) for instant in batch],
+                backfilled=stretch.backfilled,
+            )
+        if stretch.backfilled or stretch.total > MOST_AT_ONCE:
+            is_over = next(schedule.timetable.between(batch[-1], stretch.until), None) is None
+            if is_over or self._clock.monotonic() - plan.told_at >= PROGRESS_EVERY:
+                self._tell_progress(plan, up_to=batch[-1])
+
+    def _tell_progress(self, plan: Plan, up_to: int) -> None:
+        schedule, stretch = plan.schedule, plan.stretch
+        plan.told_at = self._clock.monotonic()
+        self._logger.info(
+            "schedule %s makes up for missed instants: %d of %d, up to %s",
+            schedule.identifier,
+            stretch.done,
+            stretch.total,
+            to_datetime(up_to).isoformat(),
+        )
+        self._events.emit(
+            "cron:backfill",
+            worker=self._worker,
+            schedule=schedule,
+            done=stretch.done,
+            total=stretch.total,
+        )

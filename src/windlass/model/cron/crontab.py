@@ -1,0 +1,133 @@
+"""A crontab as text: `minute hour day month weekday task ?options {payload}`, a line each."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote_plus
+
+import json5
+
+from windlass.errors import CrontabError, CrontabProblem
+from windlass.model.cron.fields import FIELDS, RefusedError
+from windlass.model.cron.pattern import WORDS, parse_pattern
+from windlass.model.cron.schedule import (
+    Schedule,
+    make_schedule,
+    problem_of,
+    read_option,
+    read_payload,
+    read_task,
+    twice,
+)
+
+_WORD = re.compile(r"\S+")
+_COLUMN = re.compile(r"column (\d+)")
+
+
+def parse_crontab(text: str, *, source: str = "crontab") -> list[Schedule]:
+    """The schedules of a crontab. CrontabError has every line that cannot be understood, each
+    with its line, column, field and what is allowed there; `source` names the text in it."""
+    schedules: list[Schedule] = []
+    problems: list[CrontabProblem] = []
+    seen: set[str] = set()
+    for number, line in numbered_lines(text):
+        try:
+            schedule = parse_line(line)
+            if schedule.identifier in seen:
+                start = line.find("id=") if "id=" in line else line.find(schedule.task)
+                raise RefusedError(twice(schedule.identifier), "id", start)
+        except RefusedError as error:
+            problems.append(problem_of(error, number))
+        else:
+            seen.add(schedule.identifier)
+            schedules.append(schedule)
+    if problems:
+        raise CrontabError(problems, source)
+    return schedules
+
+
+def numbered_lines(text: str) -> list[tuple[int, str]]:
+    """The lines that say something. Only line feeds end one: payloads may hold anything else."""
+    lines = text.removeprefix("\ufeff").split("\n")
+    stripped = ((number, line.rstrip("\r")) for number, line in enumerate(lines, 1))
+    return [(n, line) for n, line in stripped if line.strip() and not line.lstrip().startswith("#")]
+
+
+def parse_line(line: str) -> Schedule:
+    """RefusedError says what cannot be understood, and where in the line it begins."""
+    words = [(found.group(), found.start()) for found in _WORD.finditer(line)]
+    count = 1 if words[0][0].startswith("@") else len(FIELDS)
+    pattern_words, rest = words[:count], words[count:]
+    begin = pattern_words[0][1]
+    end = pattern_words[-1][1] + len(pattern_words[-1][0])
+    try:
+        parse_pattern(line[begin:end])
+    except RefusedError as error:
+        raise error.moved(begin) from None
+    if not rest:
+        allowed = f"five fields or {', '.join(WORDS)}, then the task, ?options and {{payload}}"
+        raise RefusedError(f"there is no task on this line; it takes {allowed}", "task", end)
+    task, task_at = rest[0]
+    options, payload_at = _parse_options(line, rest[1:])
+    payload = None if payload_at is None else _parse_payload(line[payload_at:].rstrip(), payload_at)
+    try:
+        read_task(task)
+    except RefusedError as error:
+        raise error.moved(task_at) from None
+    try:
+        return make_schedule(task, line[begin:end], options, payload)
+    except RefusedError as error:
+        raise error.moved(line.find("?", task_at)) from None
+
+
+def _parse_options(line: str, rest: list[tuple[str, int]]) -> tuple[dict[str, Any], int | None]:
+    """The options as text, and where the payload begins."""
+    options: dict[str, Any] = {}
+    if rest and rest[0][0].startswith("?"):
+        text, at = rest.pop(0)
+        at += 1
+        for part in text[1:].split("&"):
+            name, equals, value = part.partition("=")
+            try:
+                if not equals:
+                    raise RefusedError(f"{part!r} is not an option; write name=value", "options")
+                if name in options:
+                    raise RefusedError(f"{name} is given twice", name)
+                options[name] = unquote_plus(value)
+                read_option(name, options[name])
+            except RefusedError as error:
+                raise error.moved(at) from None
+            at += len(part) + 1
+    if not rest:
+        return options, None
+    word, at = rest[0]
+    if not word.startswith("{"):
+        raise RefusedError(
+            f"{word!r} is not expected here; after the task come ?options without blanks, then"
+            " a payload in braces",
+            "payload",
+            at,
+        )
+    return options, at
+
+
+def _parse_payload(text: str, at: int) -> dict[str, Any]:
+    try:
+        value = json5.loads(text)
+    except (ValueError, RecursionError) as error:
+        column = _COLUMN.search(str(error))
+        where = int(column[1]) - 1 if column else 0
+        raise RefusedError(
+            f"it is not JSON5 ({_reason(error)}); it takes an object such as {{onboarding: false}}",
+            "payload",
+            at + where,
+        ) from None
+    try:
+        return read_payload(value)
+    except RefusedError as error:
+        raise error.moved(at) from None
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).replace("<string>:1 ", "").split())
