@@ -16,7 +16,7 @@ def test_the_demo_happens(program: Program) -> None:
     program.write("windlass.toml", "this is not TOML")
     process = program.start("demo", WINDLASS_URL="sqlite:///must-not-be-touched.db")
     assert process.wait() == 0, process.output
-    assert process.count("✓") == 5
+    assert process.count("✓") == 6
     assert "\r" not in process.output
     assert not (program.folder / "must-not-be-touched.db").exists()
 

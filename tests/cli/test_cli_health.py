@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import sqlite3
 from datetime import UTC, datetime, timedelta
 
 from tests.cli.program import Program, wait_until
+from windlass import App, parse_crontab
 
 
 def findings(program: Program) -> tuple[int, dict[str, str]]:
@@ -63,6 +65,31 @@ def test_doctor_finds_what_is_wrong_with_jobs(program: Program) -> None:
     assert found["paused"] == "note"
     assert found["nobody_works"] == "problem"
     assert "windlass jobs retry --state failed" in program.call("doctor").stdout
+
+
+def test_doctor_finds_schedules_that_nobody_fires(program: Program) -> None:
+    crontab = "* * * * * silent\n* * * * * ahead\n* * * * * asleep\n0 0 29 2 * well\n"
+
+    async def prepare() -> None:
+        async with App(program.url) as app:
+            await app.store.know(parse_crontab(crontab))
+            await app.client.pause_schedule("asleep")
+
+    asyncio.run(prepare())
+    with sqlite3.connect(program.file) as connection:
+        for name, seconds in (("silent", -600), ("asleep", -600), ("ahead", 600)):
+            connection.execute(
+                "UPDATE windlass_schedules SET floor_at = floor_at + ? WHERE identifier = ?",
+                (seconds * 1_000_000, name),
+            )
+    connection.close()
+    code, found = findings(program)
+    assert code == 0
+    assert found["paused_schedules"] == "note"
+    assert found["schedule_silent"] == found["schedule_ahead"] == "warning"
+    text = program.call("doctor").stdout
+    assert "paused: schedule asleep" in text
+    assert text.count("nobody fired it") == text.count("the clock was set back") == 1
 
 
 def test_doctor_finds_leases_nobody_renews(program: Program) -> None:

@@ -146,7 +146,7 @@ def test_the_demo_on_a_server(program: Program, pg18: Cluster) -> None:
     with fresh_database(pg18) as url:
         process = program.start("demo", "-c", url)
         assert process.wait() == 0, process.output
-        assert process.count("✓") == 5
+        assert process.count("✓") == 6
         with psycopg.connect(url) as connection:
             left = connection.execute("SELECT FROM pg_namespace WHERE nspname LIKE 'windlass%'")
             assert left.fetchall() == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from windlass.clock import SYSTEM, to_datetime, to_micros
 from windlass.errors import SchemaTooNewError, StoreError
 from windlass.store.findings import Examinable, Finding, Level
 from windlass.store.port import Store
+from windlass.store.schedules import KnownSchedule
 
 _NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
 _LARGE_WAL = 64 * 1024 * 1024
@@ -131,6 +132,7 @@ async def _database(app: App, findings: list[Finding]) -> None:
         findings += await store.examine()
     if not any(finding.code in ("no_schema", "schema_too_old") for finding in findings):
         findings += await _workers_and_jobs(app, store)
+        findings += _schedules(await store.schedules(), await store.now())
 
 
 def _sqlite(store: Store, file: Path) -> Iterator[Finding]:
@@ -227,6 +229,36 @@ async def _workers_and_jobs(app: App, store: Store) -> list[Finding]:
             )
         )
     return findings
+
+
+def _schedules(known: Sequence[KnownSchedule], now: int) -> Iterator[Finding]:
+    if paused := [schedule.identifier for schedule in known if schedule.paused_at is not None]:
+        text = f"paused: {', '.join(f'schedule {name}' for name in paused)}"
+        yield Finding(Level.NOTE, "paused_schedules", text, "windlass cron resume")
+    for schedule in known:
+        name = schedule.identifier
+        if schedule.paused_at is not None:
+            continue
+        if schedule.floor_at > now + _LONG * _SECOND:
+            yield Finding(
+                Level.WARNING,
+                "schedule_ahead",
+                f"schedule {name} is dealt with until {_shown(schedule.floor_at)}, which has not"
+                " come yet: the clock was set back",
+                f"wait, or windlass cron remove {name} and start a worker anew",
+            )
+        due = schedule.schedule.timetable.after(schedule.floor_at)
+        if due is not None and due < now - _LONG * _SECOND:
+            yield Finding(
+                Level.WARNING,
+                "schedule_silent",
+                f"schedule {name} was due at {_shown(due)} and nobody fired it",
+                f"start a worker with its crontab, or windlass cron remove {name}",
+            )
+
+
+def _shown(instant: int) -> str:
+    return f"{to_datetime(instant):%Y-%m-%d %H:%M} UTC"
 
 
 async def _ready_for_long(app: App, now: int) -> int | None:

@@ -22,6 +22,7 @@ from windlass.cli.locate import find_app, source_folder
 from windlass.cli.place import connection_option, log_level_option, schema_option
 from windlass.errors import ConfigError, TaskError, WindlassError
 from windlass.observe import logs
+from windlass.tasks.schedules import crontab_beside
 
 _DEFAULT_FOLDER = "tasks"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -41,7 +42,7 @@ def _complete_task(
     examples=(
         "windlass run shop:app                     # the app in shop.py, or in package shop",
         "windlass run path/to/shop.py:app -j 20    # 20 jobs at a time",
-        "windlass run                              # the functions of the folder tasks/",
+        "windlass run                              # the folder tasks/ and the file crontab",
         "windlass run shop:app --once              # run what is ready, then end",
         "windlass run shop:app --processes 4       # four worker processes",
         "windlass run --watch                      # start again when a file changes",
@@ -61,6 +62,11 @@ def _complete_task(
 @click.option("--once", is_flag=True, help="Run what is ready, and what it makes ready, then end.")
 @click.option("-w", "--watch", is_flag=True, help="Start again when the code changes.")
 @click.option("--tasks", metavar="DIR", help="The tasks folder.  [default: tasks]")
+@click.option(
+    "--crontab",
+    metavar="FILE",
+    help="The schedules.  [default: the file crontab beside the tasks folder]",
+)
 @click.option(
     "-j", "--jobs", type=click.IntRange(1, 10_000), help="Jobs at a time (slots).  [default: 10]"
 )
@@ -126,7 +132,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     """Work on jobs until stopped.
 
     MODULE:APP names the App; the current folder is searched first. Without it the functions of
-    the folder tasks/ are the tasks.
+    the folder tasks/ are the tasks, and the file crontab beside it has their schedules.
 
     SIGTERM or Ctrl-C takes no more jobs, hands back what has not started and waits for what runs;
     a second one waits no longer.
@@ -248,6 +254,7 @@ async def _start(app: App, options: Mapping[str, Any]) -> Runner:
             exclude=options["exclude"],
             max_jobs=options["max_jobs"],
             once=options["once"],
+            crontab_file=options["crontab"],
         )
     except WindlassError:
         raise
@@ -267,6 +274,13 @@ def _supervise(options: Mapping[str, Any]) -> int:
     watcher = None
     if options["watch"]:
         folder = None if options["target"] else _tasks_folder(options)
-        watcher = Watcher(folder or source_folder(options["target"]), every_file=folder is not None)
+        crontab = options["crontab"] or settings.crontab_file
+        if crontab is None and folder is not None:
+            crontab = crontab_beside(folder)
+        watcher = Watcher(
+            folder or source_folder(options["target"]),
+            every_file=folder is not None,
+            crontab=None if crontab is None else Path(crontab).absolute(),
+        )
     command = [sys.executable, "-P", "-m", "windlass", *sys.argv[1:]]
     return asyncio.run(Supervisor(command, options["processes"], watcher).run())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ _QUIET_MS = 200
 
 
 class Watcher:
-    """Watches a folder: Python and TOML files, or with `every_file` all but databases."""
+    """Watches a folder: Python and TOML files, or with `every_file` all but databases; and a
+    crontab wherever it is, also one that does not exist yet."""
 
-    def __init__(self, folder: Path, *, every_file: bool) -> None:
+    def __init__(self, folder: Path, *, every_file: bool, crontab: Path | None = None) -> None:
         try:
             import watchfiles
         except ImportError:
@@ -26,6 +27,7 @@ class Watcher:
         self._ignore = watchfiles.DefaultFilter()
         self.folder = folder
         self._every_file = every_file
+        self._crontab = crontab
 
     def _is_source(self, change: Any, path: str) -> bool:
         if not self._ignore(change, path) or path.endswith(_DATABASES):
@@ -34,8 +36,44 @@ class Watcher:
 
     async def changes(self, stop: asyncio.Event) -> AsyncIterator[Path]:
         """One changed file for each burst of changes, until `stop` is set."""
-        watching = self._watchfiles.awatch(
-            self.folder, watch_filter=self._is_source, stop_event=stop, debounce=_QUIET_MS
-        )
-        async for changed in watching:
-            yield Path(min(path for _, path in changed))
+        found: asyncio.Queue[Path | None] = asyncio.Queue()
+        watching = [asyncio.create_task(self._watch(found, stop, self.folder, self._is_source))]
+        if self._crontab is not None and self._crontab.parent.is_dir():
+            # Its folder rather than the file: editors replace files.
+            watching.append(
+                asyncio.create_task(
+                    self._watch(
+                        found, stop, self._crontab.parent, self._is_crontab, recursive=False
+                    )
+                )
+            )
+        try:
+            while (path := await found.get()) is not None:
+                yield path
+        finally:
+            stop.set()
+            await asyncio.gather(*watching)
+
+    def _is_crontab(self, change: Any, path: str) -> bool:
+        return Path(path) == self._crontab
+
+    async def _watch(
+        self,
+        found: asyncio.Queue[Path | None],
+        stop: asyncio.Event,
+        folder: Path,
+        is_wanted: Callable[[Any, str], bool],
+        *,
+        recursive: bool = True,
+    ) -> None:
+        try:
+            async for changed in self._watchfiles.awatch(
+                folder,
+                watch_filter=is_wanted,
+                stop_event=stop,
+                debounce=_QUIET_MS,
+                recursive=recursive,
+            ):
+                found.put_nowait(Path(min(path for _, path in changed)))
+        finally:
+            found.put_nowait(None)

@@ -1,4 +1,4 @@
-"""`windlass demo`: four short scenes with real worker processes, on a file or a server."""
+"""`windlass demo`: a few short scenes with real worker processes, on a file or a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from windlass.cli.base import Command, CommandFailed
 )
 @click.pass_context
 def demo(ctx: click.Context, /, connection: str | None) -> None:
-    """See jobs flow, a failing task retried, a serial queue, and a crash survived.
+    """See jobs flow, a failing task retried, a serial queue, a crash survived, and a schedule.
 
     Takes about a quarter of a minute, works in a temporary folder and leaves nothing behind.
     Everything it claims it has checked: it exits 1 if something did not happen.

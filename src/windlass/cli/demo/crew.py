@@ -20,13 +20,14 @@ class Crew:
         self._folder = folder
         self._processes: dict[str, asyncio.subprocess.Process] = {}
 
-    async def hire(self, name: str) -> int:
+    async def hire(self, name: str, crontab: Path | None = None) -> int:
         """Start a worker; its process id."""
+        schedules = () if crontab is None else ("--crontab", str(crontab))
         log = self._folder / f"{name}.log"
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "windlass", "run", "windlass.cli.demo.tasks:app"),
-                *("--worker-name", name, "--poll-interval", "500", "-j", "4"),
+                *("--worker-name", name, "--poll-interval", "500", "-j", "4", *schedules),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

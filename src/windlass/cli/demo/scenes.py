@@ -13,7 +13,8 @@ from windlass.app import App
 from windlass.cli.demo.crew import LEASE, Crew
 from windlass.cli.demo.stage import Stage
 from windlass.cli.output import say
-from windlass.clock import SYSTEM
+from windlass.clock import SYSTEM, to_datetime
+from windlass.model.cron import parse_crontab
 from windlass.model.job import Job, JobSpec, JobState
 
 T = TypeVar("T")
@@ -22,6 +23,8 @@ _GREETINGS = 300
 _CUSTOMERS = 10
 _LOOK = 0.1
 _PATIENCE = 30.0
+_HOUR = 3_600_000_000
+_CRONTAB = "*/10 * * * * water ?fill=2h\n"
 
 
 class SceneFailed(Exception):
@@ -45,6 +48,7 @@ async def play(folder: Path, server: str | None = None) -> None:
             await show.retries()
             await show.serial_queue()
             await show.crash()
+            await show.schedule(folder)
             await show.ending()
         except SceneFailed:
             for line in crew.last_words():
@@ -63,12 +67,23 @@ async def play(folder: Path, server: str | None = None) -> None:
     stage.say("  windlass jobs list           see what is there")
 
 
+class _HourAgo:
+    """The machine's clock, set back by an hour."""
+
+    def now(self) -> int:
+        return SYSTEM.now() - _HOUR
+
+    def monotonic(self) -> float:
+        return SYSTEM.monotonic()
+
+
 class Show:
     def __init__(self, app: App, crew: Crew, stage: Stage) -> None:
         self._app = app
         self._client = app.client
         self._crew = crew
         self._stage = stage
+        self._watered = 0
 
     async def opening(self) -> None:
         for name in ("ada", "grace"):
@@ -203,16 +218,47 @@ class Show:
             raise SceneFailed(f"expected {other} to finish it, at delivery 2: {last.output}")
         self._stage.good(f"{other} finished it: delivered twice, completed once, nothing lost")
 
+    # ── 5 ──
+
+    async def schedule(self, folder: Path) -> None:
+        self._stage.title("5. A schedule makes up for the time when nobody ran it")
+        crontab = folder / "crontab"
+        crontab.write_text(_CRONTAB, encoding="utf-8")
+        [schedule] = parse_crontab(_CRONTAB)
+        self._stage.say(f"the crontab says   {_CRONTAB.strip()}")
+        async with App(
+            self._app.settings.url, schema=self._app.settings.schema, clock=_HourAgo()
+        ) as earlier:
+            [known] = await earlier.store.know([schedule])
+        self._stage.say("the database is told that it was known an hour ago, and never fired since")
+        for name in ("linus", "margaret"):
+            await self._crew.hire(name, crontab)
+        self._stage.say("two workers start, both with this crontab")
+
+        async def made_up_for() -> list[Job]:
+            done = await self._client.list_jobs(state="completed", task="water")
+            expected = schedule.timetable.between(known.floor_at, SYSTEM.now())
+            return done if len(done) == sum(1 for _ in expected) else []
+
+        done = await self._until("the missed instants", made_up_for)
+        self._watered = len(done)
+        due = [to_datetime(i) for i in schedule.timetable.between(known.floor_at, SYSTEM.now())]
+        if [job.run_at for job in done] != due[: len(done)]:
+            raise SceneFailed(f"expected one job for each of {due}: {done}")
+        times = ", ".join(f"{job.run_at:%H:%M}" for job in done)
+        self._stage.good(f"one job for each instant, none twice, in order: {times} (UTC)")
+
     async def ending(self) -> None:
         codes = await self._crew.dismiss()
         if any(codes.values()):
             raise SceneFailed(f"a worker did not stop cleanly: {codes}")
         counts = await self._client.counts()
         done = counts["completed"]
-        if done != _GREETINGS + _CUSTOMERS + 2 or sum(counts.values()) != done:
+        least = _GREETINGS + _CUSTOMERS + 2 + self._watered
+        if done < least or sum(counts.values()) != done:
             raise SceneFailed(f"jobs are left over: {counts}")
-        self._stage.title("5. The last worker is told to stop")
-        self._stage.good(f"SIGTERM: it finished and ended with exit code 0; {done} jobs completed")
+        self._stage.title("6. The workers are told to stop")
+        self._stage.good(f"SIGTERM: all ended with exit code 0; {done} jobs completed, none left")
 
     # ── waiting ──
 

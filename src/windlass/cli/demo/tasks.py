@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from windlass import App, Context, Retry
 from windlass.clock import SYSTEM
@@ -38,3 +39,9 @@ async def bake(ctx: Context) -> str:
     """Long enough to be killed half-way."""
     await asyncio.sleep(1.5)
     return ctx.worker_id
+
+
+@app.task
+async def water(ctx: Context, _cron: dict[str, Any]) -> list[str | bool]:
+    """Runs by the clock: says for which instant, whether that was missed, and who did it."""
+    return [_cron["ts"], _cron["backfilled"], ctx.worker_id]
