@@ -11,9 +11,10 @@ import pytest
 from tests.cli.program import Program
 from windlass import __version__
 from windlass.cli import COMMANDS, cli
+from windlass.cli.cron import cron
 from windlass.cli.jobs import jobs
 
-LATER = ("cron", "serve", "token", "top")
+LATER = ("serve", "token", "top")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -29,11 +30,13 @@ def test_help_tells_the_exit_codes(program: Program) -> None:
         assert "57 the schema is newer" in program.call(*arguments, "--help").stdout
 
 
-@pytest.mark.parametrize("verb", sorted(jobs.commands))
-def test_each_jobs_verb_shows_an_example(program: Program, verb: str) -> None:
-    result = program.call("jobs", verb, "--help")
+@pytest.mark.parametrize(
+    ("group", "verb"), [(group.name, verb) for group in (jobs, cron) for verb in group.commands]
+)
+def test_each_verb_of_a_group_shows_an_example(program: Program, group: str, verb: str) -> None:
+    result = program.call(group, verb, "--help")
     assert result.exit_code == 0
-    assert f"Examples:\n  windlass jobs {verb}" in result.stdout
+    assert f"Examples:\n  windlass {group} {verb}" in result.stdout
 
 
 def test_help_lists_every_command_and_none_that_does_not_exist_yet(program: Program) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store.records import (
     Cancel,
@@ -34,6 +35,7 @@ from windlass.store.records import (
     Verdict,
 )
 from windlass.store.rules import Row, add_to_log
+from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 from windlass.stores.memory import MemoryStore
 
 
@@ -813,3 +815,362 @@ class PauseOfAQueueForgotten(MemoryStore):
 class PausesNotListed(MemoryStore):
     async def paused(self) -> Paused:
         return Paused()
+
+
+# ── schedules ──
+
+
+@killed_by(
+    "schedules_fire.expected_elsewhere_it_is_lost[earlier]",
+    "schedules_fire.expected_elsewhere_it_is_lost[later]",
+    "schedules.resumed_it_goes_on_from_now",
+)
+class FireIgnoresWhereItIs(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        known = self._schedules.get(identifier)
+        expected = expected if known is None else known.floor_at
+        return await super().fire(identifier, expected, until, jobs)
+
+
+@killed_by("schedules_fire.a_paused_one_is_not_fired", "schedules.they_are_remembered")
+class FireIgnoresThePause(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        await self.resume_schedule(identifier)
+        return await super().fire(identifier, expected, until, jobs)
+
+
+@killed_by("schedules_fire.a_second_time_is_lost", "schedules_at_once.an_instant_is_fired_by_one")
+class LostFiringsAddTheirJobs(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        fired = await super().fire(identifier, expected, until, jobs)
+        if fired.verdict is FireVerdict.LOST:
+            await self.enqueue(jobs)
+        return fired
+
+
+@killed_by("schedules_fire.both_or_neither[plain]", "schedules_fire.both_or_neither[keyed]")
+class FireMovesThoughAddingFailed(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        fired = await super().fire(identifier, expected, until, [])
+        if fired.verdict is FireVerdict.APPLIED:
+            await self.enqueue(jobs)
+        return fired
+
+
+@killed_by("schedules_fire.both_or_neither[plain]", "schedules_fire.both_or_neither[keyed]")
+class FireAddsWhatItCan(MemoryStore):
+    def _add_all(self, jobs: Sequence[NewJob], now: int) -> list[Row]:
+        return [row for new in jobs for row in super(FireAddsWhatItCan, self)._add_all([new], now)]
+
+
+@killed_by(
+    "schedules_fire.early_to_the_microsecond", "schedules_fire.a_clock_set_back_fires_nothing_again"
+)
+class FireIgnoresTheClock(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        fired = await super().fire(identifier, expected, until, jobs)
+        if fired.verdict is FireVerdict.EARLY:
+            _set(self, identifier, floor_at=until, last_at=until)
+            await self.enqueue(jobs)
+            return Fired(FireVerdict.APPLIED, until)
+        return fired
+
+
+@killed_by("schedules_fire.early_to_the_microsecond")
+class EarlyOnTheVeryInstant(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        known = self._schedules.get(identifier)
+        if known is not None and until == self._clock.now():
+            return Fired(FireVerdict.EARLY, known.floor_at)
+        return await super().fire(identifier, expected, until, jobs)
+
+
+@killed_by("schedules_fire.lost_goes_before_early")
+class EarlyGoesBeforeLost(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        known = self._schedules.get(identifier)
+        if known is not None and until > self._clock.now():
+            return Fired(FireVerdict.EARLY, known.floor_at)
+        return await super().fire(identifier, expected, until, jobs)
+
+
+@killed_by(
+    "schedules_fire.it_never_goes_back[same]",
+    "schedules_fire.it_never_goes_back[before]",
+    "schedules_fire.it_never_goes_back[long_before]",
+)
+class FireGoesBack(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        known = self._schedules.get(identifier)
+        if known is not None and known.floor_at == expected >= until:
+            expected = until - 1
+            _set(self, identifier, floor_at=expected)
+        return await super().fire(identifier, expected, until, jobs)
+
+
+@killed_by(
+    "schedules_fire.expected_elsewhere_it_is_lost[earlier]", "schedules_fire.a_second_time_is_lost"
+)
+class TheLoserIsNotToldWhereItIs(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        fired = await super().fire(identifier, expected, until, jobs)
+        return Fired(fired.verdict, expected) if fired.verdict is FireVerdict.LOST else fired
+
+
+@killed_by("schedules_fire.an_unknown_one_is_missing", "schedules.forgotten_it_is_gone")
+class FireKnowsWhatNobodyKnew(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        if identifier not in self._schedules:
+            now = self._clock.now()
+            schedule = Schedule(identifier=identifier, task="t", pattern="* * * * *")
+            self._schedules[identifier] = KnownSchedule(schedule, now, now, expected)
+        return await super().fire(identifier, expected, until, jobs)
+
+
+@killed_by("schedules_fire.firing_moves_it_and_adds_its_jobs")
+class TheLastInstantIsNotKept(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        fired = await super().fire(identifier, expected, until, jobs)
+        _set(self, identifier, last_at=None)
+        return fired
+
+
+@killed_by("schedules_fire.firing_moves_it_and_adds_its_jobs")
+class FireMovesToNow(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        fired = await super().fire(identifier, expected, until, jobs)
+        if fired.verdict is FireVerdict.APPLIED:
+            _set(self, identifier, floor_at=self._clock.now())
+        return fired
+
+
+@killed_by(
+    "schedules_fire.many_instants_in_one_firing[plain]",
+    "schedules_fire.instants_of_one_key_become_one_job",
+)
+class TheLatestInstantFirst(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        return await super().fire(identifier, expected, until, jobs[::-1])
+
+
+@killed_by(
+    "schedules_fire.many_instants_in_one_firing[plain]",
+    "schedules_at_once.everybody_goes_on_from_where_it_is",
+)
+class OneJobForManyInstants(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        return await super().fire(identifier, expected, until, jobs[-1:])
+
+
+@killed_by(
+    "schedules_fire.a_key_meets[replace-ready]",
+    "schedules_fire.a_key_meets[preserve_run_at-scheduled]",
+    "schedules_fire.a_key_meets[unsafe_dedupe-running]",
+    "schedules_fire.a_fired_job_has_every_value",
+)
+class FiredJobsLoseTheirKeys(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        bare = [msgspec.structs.replace(new, key=None) for new in jobs]
+        return await super().fire(identifier, expected, until, bare)
+
+
+@killed_by("schedules_fire.a_key_meets[preserve_run_at-ready]")
+class FiredKeysAlwaysReplace(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        replacing = [msgspec.structs.replace(new, key_mode="replace") for new in jobs]
+        return await super().fire(identifier, expected, until, replacing)
+
+
+@killed_by("schedules_fire.a_fired_job_has_every_value")
+class FiredJobsLoseTheirFlags(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        bare = [msgspec.structs.replace(new, flags=None) for new in jobs]
+        return await super().fire(identifier, expected, until, bare)
+
+
+@killed_by("schedules_at_once.an_instant_is_fired_by_one")
+class FireLooksBeforeItLocks(MemoryStore):
+    async def fire(
+        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        known = self._schedules.get(identifier)
+        if known is not None and known.floor_at == expected < until:
+            time.sleep(0.001)
+            _set(self, identifier, floor_at=expected)
+        return await super().fire(identifier, expected, until, jobs)
+
+
+@killed_by(
+    "schedules.known_again_it_stays_where_it_is",
+    "schedules_fire.a_clock_set_back_moves_nothing_known",
+)
+class KnowingAgainBeginsAnew(MemoryStore):
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        for schedule in wanted:
+            self._schedules.pop(schedule.identifier, None)
+        return await super().know(wanted)
+
+
+@killed_by(
+    "schedules.known_again_it_stays_where_it_is",
+    "schedules_fire.a_clock_set_back_moves_nothing_known",
+)
+class KnowingAgainMovesTheFloor(MemoryStore):
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        for schedule in wanted:
+            _set(self, schedule.identifier, floor_at=self._clock.now())
+        return await super().know(wanted)
+
+
+@killed_by("schedules.known_again_it_stays_where_it_is")
+class KnowingAgainResumes(MemoryStore):
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        for schedule in wanted:
+            _set(self, schedule.identifier, paused_at=None)
+        return await super().know(wanted)
+
+
+@killed_by("schedules.known_again_it_stays_where_it_is")
+class TheFirstTextIsKept(MemoryStore):
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        kept = {name: known.schedule for name, known in self._schedules.items()}
+        return await super().know([kept.get(new.identifier, new) for new in wanted])
+
+
+@killed_by("schedules.the_answer_is_in_the_order_given")
+class KnownAnsweredByIdentifier(MemoryStore):
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        return sorted(await super().know(wanted), key=lambda known: known.identifier)
+
+
+@killed_by("schedules.the_answer_is_in_the_order_given")
+class EverythingKnownIsAnswered(MemoryStore):
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        told = await super().know(wanted)
+        return told + [known for known in await self.schedules() if known not in told]
+
+
+@killed_by("schedules.they_are_listed_by_identifier")
+class SchedulesListedAsTheyCame(MemoryStore):
+    async def schedules(self) -> list[KnownSchedule]:
+        return list(self._schedules.values())
+
+
+@killed_by("schedules.pausing_twice_keeps_the_first_instant")
+class PausingAgainMovesItsInstant(MemoryStore):
+    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
+        _set(self, identifier, paused_at=None)
+        return await super().pause_schedule(identifier)
+
+
+@killed_by(
+    "schedules.resumed_it_goes_on_from_now",
+    "schedules_at_once.a_firing_meets_a_resume",
+)
+class ResumingKeepsTheFloor(MemoryStore):
+    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+        return _set(self, identifier, paused_at=None)
+
+
+@killed_by("schedules_fire.resuming_never_goes_back")
+class ResumingGoesBackWithTheClock(MemoryStore):
+    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+        return _set(self, identifier, paused_at=None, floor_at=self._clock.now())
+
+
+@killed_by("schedules.resumed_it_goes_on_from_now")
+class ResumingCountsAsFiring(MemoryStore):
+    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+        await super().resume_schedule(identifier)
+        return _set(self, identifier, last_at=self._clock.now())
+
+
+@killed_by("schedules.resuming_what_was_not_paused_changes_nothing")
+class ResumingMovesWhatWasNotPaused(MemoryStore):
+    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+        await self.pause_schedule(identifier)
+        return await super().resume_schedule(identifier)
+
+
+@killed_by("schedules.forgotten_it_is_gone", "schedules.other_stores_see_the_same")
+class ForgetDoesNotDelete(MemoryStore):
+    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
+        return self._schedules.get(identifier)
+
+
+@killed_by("schedules.forgotten_and_known_it_is_new")
+class TheForgottenIsRemembered(MemoryStore):
+    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
+        known = await super().forget_schedule(identifier)
+        if known is not None:
+            self._gone = {**getattr(self, "_gone", {}), identifier: known}
+        return known
+
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        gone: dict[str, KnownSchedule] = getattr(self, "_gone", {})
+        for schedule in wanted:
+            if schedule.identifier in gone:
+                self._schedules[schedule.identifier] = gone[schedule.identifier]
+        return await super().know(wanted)
+
+
+@killed_by("schedules.the_others_are_left_alone", "schedules.identifiers_that_look_alike_are_apart")
+class APauseHoldsThemAll(MemoryStore):
+    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
+        for name in self._schedules:
+            await super().pause_schedule(name)
+        return self._schedules.get(identifier)
+
+
+@killed_by(
+    "schedules.identifiers_that_look_alike_are_apart", "schedules.the_answer_is_in_the_order_given"
+)
+class CapitalsDoNotCount(MemoryStore):
+    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+        lowered = [
+            msgspec.structs.replace(schedule, identifier=schedule.identifier.lower())
+            for schedule in wanted
+        ]
+        return await super().know(lowered)
+
+
+def _set(store: MemoryStore, identifier: str, **changes: Any) -> KnownSchedule | None:
+    """Change a schedule behind the store's back, if it is known."""
+    known = store._schedules.get(identifier)
+    if known is not None:
+        known = store._schedules[identifier] = msgspec.structs.replace(known, **changes)
+    return known

@@ -28,7 +28,8 @@ SCHEMA = "contract"
 CORE = ("claim", "keys", "queues", "reap", "settle", "transactions")
 EMPTY = """
 DROP TABLE IF EXISTS handlers_own;
-TRUNCATE contract._jobs, contract._history, contract._workers, contract._bells, contract._paused;
+TRUNCATE contract._jobs, contract._history, contract._workers, contract._bells, contract._paused,
+  contract._schedules;
 """
 
 

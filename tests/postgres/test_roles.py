@@ -12,9 +12,10 @@ import pytest
 from tests.docs.doc_pages import blocks
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.test_postgres_page import PAGE, is_about_roles
-from windlass import App, JobState
+from windlass import App, JobState, parse_crontab
 from windlass.errors import StoreError
 from windlass.store.records import ClaimRequest
+from windlass.store.schedules import jobs_at
 
 ROLES = ("shop_app", "shop_worker", "shop_owner")
 
@@ -138,6 +139,8 @@ def test_the_app_role_adds_by_sql(shop: Shop) -> None:
         "SELECT windlass._add_job("
         "'t', '{}', NULL, now(), 1, NULL, 'replace', 0, NULL, NULL, now())",
         "SELECT windlass._pause('task', 't')",
+        "SELECT schedule FROM windlass._schedules",
+        "SELECT windlass._forget_schedule('s')",
         "INSERT INTO windlass._migrations VALUES (99, 'x', true)",
     ],
 )
@@ -222,6 +225,27 @@ def test_the_worker_role_works(shop: Shop, migrate: str) -> None:
 
     asyncio.run(work())
     assert ran == [0, 1, 2, 9]
+
+
+def test_the_worker_role_fires_schedules(shop: Shop) -> None:
+    app = shop.app("shop_worker")
+    [schedule] = parse_crontab("* * * * * nightly ?jobKey=k")
+
+    async def fire() -> None:
+        async with app:
+            [known] = await app.store.know([schedule])
+            until = known.floor_at + 1
+            jobs = jobs_at(schedule, [until], backfilled=False)
+            fired = await app.store.fire("nightly", known.floor_at, until, jobs)
+            assert fired.verdict == "applied"
+            assert (await app.client.pause_schedule("nightly")).paused_at is not None
+            assert (await app.client.resume_schedule("nightly")).paused_at is None
+            await app.client.trigger_schedule("nightly")
+            await app.client.remove_schedule("nightly")
+            assert await app.client.list_schedules() == []
+
+    asyncio.run(fire())
+    assert shop.tasks() == ["nightly"]
 
 
 def test_the_worker_role_calls_the_functions(shop: Shop) -> None:

@@ -16,6 +16,7 @@ COMMANDS = {
     "jobs": "List, show and change jobs.",
     "pause": "Stop starting jobs of a task or a queue.",
     "resume": "Start jobs of a task or a queue again.",
+    "cron": "Check crontabs; list, pause, trigger and remove schedules.",
     "migrate": "Install or update the schema.",
     "cleanup": "Remove what is no longer needed.",
     "unlock": "Free what dead workers held.",

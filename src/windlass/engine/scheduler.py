@@ -22,6 +22,7 @@ from typing import Any
 from windlass.clock import Clock, to_datetime
 from windlass.errors import (
     SchemaTooNewError,
+    StoreBusyError,
     StoreClosedError,
     StoreError,
     StoreUnavailableError,
@@ -73,7 +74,11 @@ class Plan:
         self.schedule = schedule
         self.floor = known.floor_at
         """Where the database last said it is."""
-        begin = max(self.floor, since - round(schedule.fill * 1e6))
+        self.is_ahead = self.floor > known.seen_at
+        """Dealt with beyond what the database's clock shows: it was set back."""
+        self.is_paused = known.paused_at is not None
+        fill = 0.0 if self.is_paused else schedule.fill
+        begin = max(self.floor, since - round(fill * 1e6))
         self.stretch = Stretch(schedule, begin, since, backfilled=True)
         self.missed = next(schedule.timetable.between(self.floor, self.stretch.begin), None)
         """The first instant that came while no worker ran and is not made up for."""
@@ -124,24 +129,29 @@ class Scheduler:
         self._logger = logger
         self._worker = worker
         self._plans: list[Plan] | None = None
+        self._started_at: float | None = None
 
     async def step(self) -> float | None:
+        if self._started_at is None:
+            self._started_at = self._clock.monotonic()
         now = await self._store.now()
         if self._plans is None:
-            self._plans = await self._begin(now)
+            # A worker has started even if the database did not answer it for a while.
+            waited = self._clock.monotonic() - self._started_at
+            self._plans = await self._begin(now - round(waited * 1e6))
         if not self._plans:
             return None
         return min([await self._attend(plan, now) for plan in tuple(self._plans)])
 
-    async def _begin(self, now: int) -> list[Plan]:
+    async def _begin(self, started: int) -> list[Plan]:
         known = await self._store.know(self._schedules)
-        # An instant that comes just now is on time.
+        # An instant that comes just then is on time.
         plans = [
-            Plan(schedule, told, now - 1)
+            Plan(schedule, told, started - 1)
             for schedule, told in zip(self._schedules, known, strict=True)
         ]
         for plan in plans:
-            self._tell_start(plan, now)
+            self._tell_start(plan)
         self._events.emit("cron:started", worker=self._worker, schedules=self._schedules)
         return plans
 
@@ -156,7 +166,7 @@ class Scheduler:
                 return await self._fire(plan, batch)
             due = plan.next_due(now)
             return self._look_every if due is None else min(due, self._look_every)
-        except (StoreUnavailableError, StoreClosedError, SchemaTooNewError):
+        except (StoreUnavailableError, StoreBusyError, StoreClosedError, SchemaTooNewError):
             raise  # for every schedule alike
         except Exception as error:  # whatever is wrong with one schedule, the others go on
             return self._failed(plan, error)
@@ -202,9 +212,13 @@ class Scheduler:
 
     # ── what people are told ──
 
-    def _tell_start(self, plan: Plan, now: int) -> None:
+    def _tell_start(self, plan: Plan) -> None:
         name, stretch = plan.schedule.identifier, plan.stretch
-        if plan.missed is not None:
+        if plan.is_paused:
+            self._logger.info(
+                "schedule %s is paused, and fires nothing (windlass cron resume %s)", name, name
+            )
+        elif plan.missed is not None:
             why = f"fillmax={plan.schedule.fillmax}" if stretch.is_cut else "see fill="
             self._logger.info(
                 "schedule %s was due at %s while no worker ran, which is passed over (%s)",
@@ -214,7 +228,7 @@ class Scheduler:
             )
         if stretch.total:
             self._tell_progress(plan, up_to=stretch.begin)
-        if plan.floor > now:
+        if plan.is_ahead:
             self._logger.warning(
                 "schedule %s is dealt with until %s, which has not come yet: the clock was set"
                 " back; it rests until then (windlass cron remove %s forgets it)",
@@ -232,6 +246,14 @@ class Scheduler:
                 schedule=schedule,
                 instants=[to_datetime(instant) for instant in batch],
                 backfilled=stretch.backfilled,
+            )
+        if stretch.is_cut and not stretch.backfilled and stretch.done == len(batch):
+            self._logger.warning(
+                "schedule %s is late and catches up from %s; what came before is passed over"
+                " (fillmax=%d)",
+                schedule.identifier,
+                to_datetime(batch[0]).isoformat(),
+                schedule.fillmax,
             )
         if stretch.backfilled or stretch.total > MOST_AT_ONCE:
             is_over = next(schedule.timetable.between(batch[-1], stretch.until), None) is None

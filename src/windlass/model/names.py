@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
@@ -135,7 +134,7 @@ def check_seconds(value: object, field: str) -> float | None:
         raise errors.DurationError(
             f"{field} must be seconds or a timedelta, not {type(value).__name__}", field=field
         )
-    if not math.isfinite(value) or value < 0 or value > LONGEST:
+    if not 0 <= value <= LONGEST:
         raise errors.DurationError(
             f"{field} must be at least 0 and finite, not {value}", field=field
         )

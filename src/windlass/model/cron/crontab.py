@@ -22,26 +22,31 @@ from windlass.model.cron.schedule import (
 )
 
 _WORD = re.compile(r"\S+")
-_COLUMN = re.compile(r"column (\d+)")
+_ID = re.compile(r"(?:^\?|&)(?=id=|identifier=)")
+_COLUMN = re.compile(r" at column (\d+)")
 
 
 def parse_crontab(text: str, *, source: str = "crontab") -> list[Schedule]:
     """The schedules of a crontab. CrontabError has every line that cannot be understood, each
     with its line, column, field and what is allowed there; `source` names the text in it."""
-    schedules: list[Schedule] = []
+    return [schedule for _, schedule in parse_numbered(text, source=source)]
+
+
+def parse_numbered(text: str, *, source: str = "crontab") -> list[tuple[int, Schedule]]:
+    """As `parse_crontab`, each schedule with the number of its line, from 1."""
+    schedules: list[tuple[int, Schedule]] = []
     problems: list[CrontabProblem] = []
     seen: set[str] = set()
     for number, line in numbered_lines(text):
         try:
             schedule = parse_line(line)
             if schedule.identifier in seen:
-                start = line.find("id=") if "id=" in line else line.find(schedule.task)
-                raise RefusedError(twice(schedule.identifier), "id", start)
+                raise RefusedError(twice(schedule.identifier), "id", _identified_at(line))
         except RefusedError as error:
             problems.append(problem_of(error, number))
         else:
             seen.add(schedule.identifier)
-            schedules.append(schedule)
+            schedules.append((number, schedule))
     if problems:
         raise CrontabError(problems, source)
     return schedules
@@ -69,16 +74,25 @@ def parse_line(line: str) -> Schedule:
         allowed = f"five fields or {', '.join(WORDS)}, then the task, ?options and {{payload}}"
         raise RefusedError(f"there is no task on this line; it takes {allowed}", "task", end)
     task, task_at = rest[0]
-    options, payload_at = _parse_options(line, rest[1:])
-    payload = None if payload_at is None else _parse_payload(line[payload_at:].rstrip(), payload_at)
     try:
         read_task(task)
     except RefusedError as error:
         raise error.moved(task_at) from None
+    options, payload_at = _parse_options(line, rest[1:])
+    payload = None if payload_at is None else _parse_payload(line[payload_at:].rstrip(), payload_at)
     try:
         return make_schedule(task, line[begin:end], options, payload)
     except RefusedError as error:
         raise error.moved(line.find("?", task_at)) from None
+
+
+def _identified_at(line: str) -> int:
+    """Where a line that was understood says its identifier: its option, or else its task."""
+    words = list(_WORD.finditer(line))
+    task, *rest = words[1 if words[0].group().startswith("@") else len(FIELDS) :]
+    if rest and (option := _ID.search(rest[0].group())):
+        return rest[0].start() + option.start() + 1
+    return task.start()
 
 
 def _parse_options(line: str, rest: list[tuple[str, int]]) -> tuple[dict[str, Any], int | None]:
@@ -130,4 +144,5 @@ def _parse_payload(text: str, at: int) -> dict[str, Any]:
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(str(error).replace("<string>:1 ", "").split())
+    """What is wrong, without the place: that is said in columns of the whole line."""
+    return " ".join(_COLUMN.sub("", str(error).replace("<string>:1 ", "")).split())

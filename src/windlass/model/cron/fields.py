@@ -6,10 +6,13 @@ import re
 
 import msgspec
 
-_STAR = re.compile(r"\*(?:/(?P<step>\d+))?")
+_STAR = re.compile(r"\*(?:/(?P<step>\d+))?", re.ASCII)
 _SPAN = re.compile(
-    r"(?P<first>\d+|[a-z]+)(?:-(?P<last>\d+|[a-z]+)(?:/(?P<step>\d+))?)?", re.IGNORECASE
+    r"(?P<first>\d+|[a-z]+)(?:-(?P<last>\d+|[a-z]+)(?:/(?P<step>\d+))?)?",
+    re.ASCII | re.IGNORECASE,
 )
+
+_MOST_STEP = 10_000
 
 _MONTHS = (
     "january",
@@ -97,12 +100,14 @@ def _parse_part(field: Field, part: str, offset: int) -> set[int]:
         return values
     span = _SPAN.fullmatch(part)
     if span is None:
-        what = f"{part!r} is not a {field.name}" if part else f"there is an empty {field.name}"
+        what = f"{part!r} is no {field.name}" if part else f"there is an empty {field.name}"
         raise field.refuse(what, offset)
     first = _value(field, span["first"], offset)
     if span["last"] is None:
         return {first % 7 if field is WEEKDAY else first}
-    last = _value(field, span["last"], offset + span.start("last"), is_last=True)
+    last = _value(field, span["last"], offset + span.start("last"))
+    if field is WEEKDAY and last == 0 < first and not span["last"].isdecimal():
+        last = 7  # A week may end with its Sunday: sat-sun, mon-sun.
     if last < first:
         raise field.refuse(f"{part!r} runs backwards: make it two ranges", offset)
     step = _step(field, span["step"], offset + span.start("step"))
@@ -110,26 +115,26 @@ def _parse_part(field: Field, part: str, offset: int) -> set[int]:
     return {value % 7 for value in values} if field is WEEKDAY else values
 
 
-def _value(field: Field, text: str, offset: int, *, is_last: bool = False) -> int:
+def _value(field: Field, text: str, offset: int) -> int:
     if not text.isdecimal():
-        return _named(field, text, offset, is_last=is_last)
+        return _named(field, text, offset)
     value = int(text) if len(text) < 10 else 10**9
     if not field.least <= value <= (7 if field is WEEKDAY else field.most):
         raise field.refuse(f"{field.name} {text} is out of range", offset)
     return value
 
 
-def _named(field: Field, text: str, offset: int, *, is_last: bool) -> int:
+def _named(field: Field, text: str, offset: int) -> int:
     for value, word in enumerate(field.words, field.least):
         if text.lower() in (word, word[:3]):
-            # A week may end with its Sunday: sat-sun, mon-sun.
-            return 7 if field is WEEKDAY and value == 0 and is_last else value
-    raise field.refuse(f"{text!r} is not a {field.name}", offset)
+            return value
+    raise field.refuse(f"{text!r} is no {field.name}", offset)
 
 
 def _step(field: Field, text: str | None, offset: int) -> int:
     if text is None:
         return 1
-    if not 1 <= int(text[:10]) <= 10_000:
-        raise field.refuse("the step after / must be at least 1", offset)
-    return int(text)
+    step = int(text) if len(text) < 10 else 0
+    if not 1 <= step <= _MOST_STEP:
+        raise field.refuse(f"the step after / must be from 1 to {_MOST_STEP:,}", offset)
+    return step

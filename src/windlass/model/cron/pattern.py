@@ -82,7 +82,7 @@ def parse_zone(name: str) -> tzinfo:
                 "tz",
             ) from None
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else "write Area/City"
+        hint = f"did you mean {near[0]}?" if near else "write Area/City;"
         raise RefusedError(
             f"there is no time zone {name!r}; {hint} tz takes names such as UTC or Europe/Berlin",
             "tz",

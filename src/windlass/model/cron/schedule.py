@@ -24,7 +24,7 @@ MOST_FILLED = 1_000
 _MOST_EVER = 1_000_000
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][\w:./-]*", re.ASCII)
-_PHRASE = re.compile(r"(?:\d+[smhdw])+")
+_PHRASE = re.compile(r"(?:\d+[smhdw])+", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -56,7 +56,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CronItem(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule as a program writes it; `parse_cron_items` makes `Schedule`s of them.
 
-    `options` has the names of the crontab's own options, or of `Schedule`'s fields.
+    `options` has the names of the crontab's own options, or those of `@app.cron`.
     """
 
     task: str
@@ -95,11 +95,17 @@ def make_schedule(
 ) -> Schedule:
     """A schedule of these parts; RefusedError names the one that cannot be used."""
     chosen: dict[str, Any] = {}
+    if not isinstance(options, Mapping):
+        raise RefusedError(
+            f"they must be a mapping such as {{'fill': '2d'}}, not {type(options).__name__}",
+            "options",
+        )
     for name, value in options.items():
+        word = option_word(name)
         if value is not None:
-            field, checked = read_option(name, value)
+            field, checked = read_option(word, value)
             if field in chosen:
-                raise RefusedError(f"{name} is given twice", name)
+                raise RefusedError(f"{word} is given twice", word)
             chosen[field] = checked
     if identifier is not None:
         if "identifier" in chosen:
@@ -167,16 +173,22 @@ def read_payload(value: Mapping[str, Any] | None) -> dict[str, Any]:
     return decoded
 
 
-def read_option(name: str, value: Any) -> tuple[str, Any]:
-    """The field of Schedule an option is for, and its checked value.
-
-    Values come as text from a crontab and as they are from a program.
-    """
+def option_word(name: str) -> str:
+    """The crontab's word for an option; RefusedError if there is none of that name."""
     word = _ALIASES.get(name, name)
     if word not in _OPTIONS:
         raise RefusedError(
             f"there is no option {name!r}; the options are {', '.join(WORDS)}", "options"
         )
+    return word
+
+
+def read_option(name: str, value: Any) -> tuple[str, Any]:
+    """The field of Schedule an option is for, and its checked value.
+
+    Values come as text from a crontab and as they are from a program.
+    """
+    word = option_word(name)
     field, read = _OPTIONS[word]
     try:
         return field, read(value)
@@ -215,7 +227,7 @@ def _fill(value: Any) -> float:
 
 
 def _whole(value: Any, field: str, least: int, most: int) -> int:
-    if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,12}", value):
+    if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,12}", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise RefusedError(

@@ -1,13 +1,14 @@
 """Which instants a pattern means in a time zone.
 
-The search goes by UTC days. On a day whose clock does not jump, and whose neighbours' do not
-either, local time is UTC plus a constant, so the day's instants are its times of day moved by it.
-The few days around a jump are walked minute by minute.
+The search goes by UTC days, and each day by the stretches through which the clock runs evenly:
+there local time is UTC plus a constant, so the instants are the times of day moved by it. Nearly
+every day is one such stretch. A day that begins and ends differently is walked once, minute by
+minute, to find where its clock jumps.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -77,38 +78,31 @@ class Timetable(msgspec.Struct, frozen=True):
     # ── days ──
 
     def _on_utc_day(self, day: int) -> list[int]:
-        offset = _offset(self.zone, day)
-        if offset == _offset(self.zone, day - 1) == _offset(self.zone, day + 1):
-            return self._on_steady_day(day, offset)
-        return self._on_day_of_jump(day)
-
-    def _on_steady_day(self, day: int, offset: int) -> list[int]:
-        begin, end = day * _DAY, (day + 1) * _DAY
+        # Clocks are less than a day from UTC, and leave out a day at most.
+        if not any(map(self._allows_day, range(day - 2, day + 3))):
+            return []
         minutes: list[int] = []
-        for local in range((begin + offset) // _DAY, (end - 1 + offset) // _DAY + 1):
+        for stretch in _stretches(self.zone, day):
+            if self.follows_clock:
+                minutes += self._in(stretch.begin, stretch.end, stretch.ahead)
+                continue
+            found = [] if stretch.again else self._in(stretch.begin, stretch.end, stretch.ahead)
+            # The times a gap leaves out are those the clock would have shown without it.
+            left_out = stretch.begin + stretch.ahead - stretch.ahead_before
+            if self._in(stretch.begin, left_out, stretch.ahead_before):
+                minutes.append(stretch.begin)
+                found = [minute for minute in found if minute > stretch.begin]
+            minutes += found
+        return minutes
+
+    def _in(self, begin: int, end: int, ahead: int) -> list[int]:
+        """The minutes of [begin, end) that match on a clock `ahead` of UTC."""
+        minutes: list[int] = []
+        for local in range((begin + ahead) // _DAY, (end - 1 + ahead) // _DAY + 1):
             if self._allows_day(local):
-                base = local * _DAY - offset
+                base = local * _DAY - ahead
                 minutes += [base + time for time in self.times if begin <= base + time < end]
         return minutes
-
-    def _on_day_of_jump(self, day: int) -> list[int]:
-        minutes = []
-        before = _shown(self.zone, day * _DAY - 1)
-        for minute in range(day * _DAY, (day + 1) * _DAY):
-            shown = _shown(self.zone, minute)
-            is_due = self._allows(shown.wall)
-            if not self.follows_clock:
-                left_out = range(before.wall + 1, shown.wall)
-                is_due = (is_due and not shown.again) or any(map(self._allows, left_out))
-            if is_due:
-                minutes.append(minute)
-            before = shown
-        return minutes
-
-    def _allows(self, wall: int) -> bool:
-        day, time = divmod(wall, _DAY)
-        place = bisect_left(self.times, time)
-        return self.times[place : place + 1] == (time,) and self._allows_day(day)
 
     def _allows_day(self, local: int) -> bool:
         on = date.fromordinal(local + _EPOCH_ORDINAL)
@@ -121,22 +115,41 @@ class Timetable(msgspec.Struct, frozen=True):
         return by_day and by_weekday
 
 
-class _Shown(msgspec.Struct, frozen=True):
-    """What a clock shows: its minutes since 1970, and whether it has shown them before."""
+class _Stretch(msgspec.Struct, frozen=True):
+    """Minutes of a UTC day, [begin, end), through which the clock runs evenly.
 
-    wall: int
+    It is `ahead` minutes ahead of UTC, and was `ahead_before` in the minute before them. `again`
+    says that it has shown the same times before.
+    """
+
+    begin: int
+    end: int
+    ahead: int
     again: bool
-
-
-def _shown(zone: tzinfo, minute: int) -> _Shown:
-    local = (_EPOCH + timedelta(minutes=minute)).astimezone(zone)
-    ahead = local.utcoffset() or timedelta()
-    return _Shown(minute + ahead // timedelta(minutes=1), local.fold == 1)
+    ahead_before: int
 
 
 @lru_cache(maxsize=20_000)
-def _offset(zone: tzinfo, day: int) -> int:
-    """Minutes by which the zone is ahead of UTC when the UTC day begins."""
+def _stretches(zone: tzinfo, day: int) -> tuple[_Stretch, ...]:
+    begin, end = day * _DAY, (day + 1) * _DAY
     if zone is UTC:
-        return 0
-    return _shown(zone, day * _DAY).wall - day * _DAY
+        return (_Stretch(begin, end, 0, False, 0),)
+    clock = _clock(zone, begin)
+    starts = [(begin, clock, _clock(zone, begin - 1))]
+    if clock != _clock(zone, end - 1):
+        for minute in range(begin + 1, end):
+            before, clock = clock, _clock(zone, minute)
+            if clock != before:
+                starts.append((minute, clock, before))
+    ends = [*(start for start, _, _ in starts[1:]), end]
+    return tuple(
+        _Stretch(start, stop, *now, ahead_before=before[0])
+        for (start, now, before), stop in zip(starts, ends, strict=True)
+    )
+
+
+def _clock(zone: tzinfo, minute: int) -> tuple[int, bool]:
+    """How many minutes a clock is ahead of UTC, and whether it has shown this time before."""
+    local = (_EPOCH + timedelta(minutes=minute)).astimezone(zone)
+    ahead = local.utcoffset() or timedelta()
+    return ahead // timedelta(minutes=1), local.fold == 1

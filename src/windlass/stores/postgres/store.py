@@ -537,7 +537,7 @@ class PostgresStore:
 
     async def schedules(self) -> list[KnownSchedule]:
         [text] = await self._row(
-            "SELECT json_agg({schema}._schedule_row(s) ORDER BY s.identifier)::text"
+            'SELECT json_agg({schema}._schedule_row(s) ORDER BY s.identifier COLLATE "C")::text'
             " FROM {schema}._schedules AS s"
         )
         return decode_known(text or "[]")

@@ -35,6 +35,9 @@ from windlass.testing.contract import (
     pause,
     queues,
     reap,
+    schedules,
+    schedules_at_once,
+    schedules_fire,
     settle,
     transactions,
 )
@@ -58,8 +61,11 @@ _GROUPS = (
     pages_counts,
     history,
     pause,
+    schedules,
+    schedules_fire,
     crash,
     concurrency,
+    schedules_at_once,
     transactions,
 )
 

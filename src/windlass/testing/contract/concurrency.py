@@ -34,7 +34,7 @@ PATIENCE = 10.0
 """Seconds to wait for a rival; only a store that hangs makes it pass."""
 
 
-async def _compete(
+async def compete(
     kit: Kit, work: Callable[[int, Store], Coroutine[Any, Any, Result]], rivals: int = RIVALS
 ) -> list[Result]:
     """Run `work(number, store)` in that many threads, let go at the same moment."""
@@ -77,7 +77,7 @@ async def every_added_job_is_there_once(kit: Kit) -> None:
             added += ids(await store.enqueue([kit.new(payload=f"[{number},{step}]")] * 3))
         return added
 
-    added = [job_id for part in await _compete(kit, produce) for job_id in part]
+    added = [job_id for part in await compete(kit, produce) for job_id in part]
     assert await kit.ids(limit=1000) == sorted(set(added))
     assert len(added) == RIVALS * 30
 
@@ -90,7 +90,7 @@ async def ids_ascend_within_each_bulk(kit: Kit) -> None:
             assert ids(jobs) == sorted(ids(jobs))
             assert [job.payload for job in jobs] == list(range(20))
 
-    await _compete(kit, produce)
+    await compete(kit, produce)
 
 
 @case
@@ -125,7 +125,7 @@ async def one_open_job_per_key(kit: Kit, mode: str) -> None:
             seen.add(job.id)
         return seen
 
-    seen = set().union(*await _compete(kit, produce))
+    seen = set().union(*await compete(kit, produce))
     assert len(seen) == 1
     assert await kit.ids() == list(seen)
     assert (await kit.get(seen.pop())).revision == RIVALS * 15 - 1
@@ -140,7 +140,7 @@ async def a_running_job_is_superseded_once(kit: Kit) -> None:
     for _ in range(5):
         old = await kit.add(key="k")
         lease = await kit.take()
-        new = set(await _compete(kit, produce))
+        new = set(await compete(kit, produce))
         assert len(new) == 1 and old.id not in new
         await kit.settle(lease, COMPLETE)
         await kit.settle(await kit.take(), COMPLETE)
@@ -167,7 +167,7 @@ async def no_request_by_key_is_lost(kit: Kit) -> None:
         await _settle(store, [(lease, COMPLETE) for lease in leases])
         return bool(leases)
 
-    await _compete(kit, work)
+    await compete(kit, work)
     while await run_some(kit.store, "last"):
         pass
     for key in ("k0", "k1"):
@@ -186,7 +186,7 @@ async def keys_taken_in_opposite_orders(kit: Kit) -> None:
             order = words if number % 2 else words[::-1]
             await store.enqueue([kit.new(key=word) for word in order])
 
-    await _compete(kit, produce)
+    await compete(kit, produce)
     assert len(await kit.ids()) == len(words)
 
 
@@ -200,7 +200,7 @@ async def a_job_is_claimed_by_one(kit: Kit) -> None:
             given += [lease.job_id for lease in leases]
         return given
 
-    given = [job_id for part in await _compete(kit, claim) for job_id in part]
+    given = [job_id for part in await compete(kit, claim) for job_id in part]
     assert sorted(given) == ids(jobs)
 
 
@@ -234,7 +234,7 @@ async def a_queue_runs_one_at_a_time(kit: Kit) -> None:
                     ran.append(lease)
                 await store.settle([(lease, COMPLETE)])
 
-    await _compete(kit, work, rivals=3)
+    await compete(kit, work, rivals=3)
     assert overlaps == []
     for first, queue in enumerate(("q0", "q1")):
         order = [lease.job_id for lease in ran if lease.queue == queue]
@@ -249,7 +249,7 @@ async def a_delivery_is_settled_once(kit: Kit) -> None:
     async def settle(number: int, store: Store) -> list[Verdict]:
         return [(await store.settle([(lease, COMPLETE)]))[0].verdict for lease in leases]
 
-    for verdicts in zip(*await _compete(kit, settle), strict=True):
+    for verdicts in zip(*await compete(kit, settle), strict=True):
         assert Counter(verdicts) == {Verdict.APPLIED: 1, Verdict.MISSING: RIVALS - 1}
 
 
@@ -277,7 +277,7 @@ async def a_late_settle_and_the_reaper_agree(kit: Kit) -> None:
             else:
                 requeued.extend((await store.reap(2, 5)).requeued)
 
-        await _compete(kit, work, rivals=2)
+        await compete(kit, work, rivals=2)
         assert not set(applied) & set(requeued)
         held = await kit.ids(states=(JobState.RUNNING, JobState.READY))
         assert sorted(applied) == sorted({lease.job_id for lease in leases} - set(held))
@@ -298,7 +298,7 @@ async def a_job_is_reaped_once(kit: Kit) -> None:
             taken += part
         return taken
 
-    taken = [job_id for part in await _compete(kit, reap) for job_id in part]
+    taken = [job_id for part in await compete(kit, reap) for job_id in part]
     assert sorted(taken) == ids(jobs)
 
 
@@ -310,7 +310,7 @@ async def a_job_is_promoted_once(kit: Kit) -> None:
     async def promote(number: int, store: Store) -> int:
         return sum([await store.promote(5) for _ in range(10)])
 
-    assert sum(await _compete(kit, promote)) == 40
+    assert sum(await compete(kit, promote)) == 40
 
 
 @case
@@ -327,7 +327,7 @@ async def a_cancel_and_a_claim_agree(kit: Kit) -> None:
             while leases := await _claim(store, f"w{number}"):
                 given.extend(leases)
 
-    await _compete(kit, work, rivals=3)
+    await compete(kit, work, rivals=3)
     cancelled = await kit.ids(states=(JobState.CANCELLED,))
     assert sorted([*cancelled, *(lease.job_id for lease in given)]) == ids(jobs)
     assert kit.check(*given).lost == {}
@@ -346,6 +346,6 @@ async def handing_back_and_claiming_loses_nothing(kit: Kit) -> None:
             else:
                 await store.settle([(lease, RELEASE) for lease in leases])
 
-    await _compete(kit, work)
+    await compete(kit, work)
     seen = [await kit.get(job.id) for job in jobs]
     assert [(job.state, job.attempts) for job in seen] == [(JobState.READY, 0)] * 12

@@ -6,6 +6,9 @@ process would, where the store outlives its process.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store.records import (
     COMPLETE,
@@ -18,6 +21,7 @@ from windlass.store.records import (
     Verdict,
     WorkerInfo,
 )
+from windlass.store.schedules import FireVerdict, KnownSchedule
 from windlass.testing.contract.case import Group
 from windlass.testing.contract.kit import Kit, ids
 
@@ -46,6 +50,11 @@ VERBS = (
     "unlock",
     "pause",
     "delete_failed",
+    "know",
+    "fire",
+    "pause_schedule",
+    "resume_schedule",
+    "forget_schedule",
 )
 
 
@@ -104,11 +113,38 @@ async def _do(kit: Kit, verb: str) -> None:
         case "delete_failed":
             await kit.fail(one, final=True)
             assert await store.delete_failed(10) == 1
+        case _:
+            await _do_with_a_schedule(kit, verb)
+
+
+async def _do_with_a_schedule(kit: Kit, verb: str) -> None:
+    store = kit.store
+    wanted = Schedule(identifier="s", task="t", pattern="* * * * *", payload={"n": "ü"})
+    [known, _] = await store.know([wanted, replace(wanted, identifier="other")])
+    kit.clock.advance(5)
+    match verb:
+        case "know":
+            await store.know([replace(wanted, task="x"), replace(wanted, identifier="new")])
+        case "fire":
+            until = kit.micros(-1)
+            fired = await store.fire("s", known.floor_at, until, [kit.new(run_at=until)] * 2)
+            assert fired.verdict is FireVerdict.APPLIED
+        case "pause_schedule":
+            await store.pause_schedule("s")
+        case "resume_schedule":
+            await store.pause_schedule("s")
+            await store.resume_schedule("s")
+        case "forget_schedule":
+            await store.forget_schedule("s")
+        case _:
+            raise AssertionError(f"nothing is done for {verb}")
 
 
 async def _all(
     kit: Kit,
-) -> tuple[list[Job], dict[JobState, int], Paused, list[WorkerInfo], float | None]:
+) -> tuple[
+    list[Job], dict[JobState, int], Paused, list[WorkerInfo], float | None, list[KnownSchedule]
+]:
     store = kit.store
     jobs = await store.find(JobFilter())
     return (
@@ -117,6 +153,7 @@ async def _all(
         await store.paused(),
         await store.workers(),
         await store.next_due(),
+        await store.schedules(),
     )
 
 
