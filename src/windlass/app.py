@@ -383,8 +383,13 @@ class App:
         }
 
         def decorate(function: Any) -> Any:
-            task = function if isinstance(function, Task) else self.task(function)
-            self._schedules.add(task.name, pattern, options, payload)
+            is_task = isinstance(function, Task)
+            name = function.name if is_task else getattr(function, "__name__", "")
+            # Refused before the function is a task, so that it can be declared again.
+            schedule = self._schedules.make(name, pattern, options, payload) if name else None
+            task = function if is_task else self.task(function)  # refuses what has no name
+            if schedule is not None:
+                self._schedules.add(schedule)
             return task
 
         return decorate
@@ -542,7 +547,7 @@ class App:
             forbidden_flags,
             max_jobs,
             once,
-            [] if once else schedules,
+            schedules,
         )
         await runner.start(handle_signals)
         return runner
@@ -587,6 +592,9 @@ class _Scheduled(Protocol):
 
     @overload
     def __call__(self, task: Task[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[SyncContext, P], R], /) -> Task[P, R]: ...
 
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...

@@ -81,13 +81,10 @@ def load(
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Settings:
-    """The settings in force. Arguments that are None count as not given; timedeltas are seconds."""
+    """The settings in force. Arguments that are None count as not given; timedeltas are seconds,
+    paths are text."""
     environ = os.environ if environ is None else environ
-    given = {
-        key: value.total_seconds() if isinstance(value, timedelta) else value
-        for key, value in (arguments or {}).items()
-        if value is not None
-    }
+    given = {key: _plain(value) for key, value in (arguments or {}).items() if value is not None}
     if unknown := given.keys() - set(NAMES):
         raise ConfigError(f"unknown setting {min(unknown)!r}; there are: {', '.join(NAMES)}")
     from_file, file = _from_file(folder or Path.cwd())
@@ -101,6 +98,12 @@ def load(
     settings = Settings(**values)
     _check(settings)
     return settings
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _converted(name: str, value: Any, source: str) -> Any:

@@ -211,6 +211,41 @@ async def _cycle(
     return seen
 
 
+RUNNING = (
+    "INSERT INTO {0}._jobs (run_at, created_at, updated_at, payload, state, task, token, worker)"
+    " SELECT now(), now(), now(), '{{}}', 'running', 'a', n, 1 FROM generate_series(1, {1}) AS n"
+)
+
+
+@pytest.mark.parametrize("call", ["settle", "careful settle", "check"])
+def test_a_worker_reads_the_jobs_it_asks_about_and_no_others(made: Schema, call: str) -> None:
+    """Also where the plan was made while the table was empty."""
+    name = made.name
+    statement = {
+        "settle": f"SELECT {name}._settle(%s, %s, NULL, NULL, false)",
+        "careful settle": f"SELECT {name}._settle(%s, %s, NULL, NULL, true)",
+        "check": f"SELECT count(*) FROM {name}._check(%s, %s)",
+    }[call]
+
+    def ask(connection: psycopg.Connection[Any], count: int) -> int:
+        rows = connection.execute(
+            f"SELECT id, token FROM {name}._jobs ORDER BY id LIMIT {count}".encode()
+        ).fetchall()
+        before = _number(connection, READ.format(name))
+        connection.execute(statement.encode(), [[r[0] for r in rows], [r[1] for r in rows]])
+        return _number(connection, READ.format(name)) - before
+
+    with psycopg.connect(made.url) as connection:
+        connection.execute(RUNNING.format(name, 1).encode())
+        ask(connection, 1)
+        connection.commit()
+        connection.execute(RUNNING.format(name, 5_000).encode())
+        connection.commit()
+        assert ask(connection, 500) <= 2 * 500 + SPARE
+        if call != "check":
+            assert _number(connection, f"SELECT count(*) FROM {name}._jobs") == 4_500
+
+
 def test_a_claim_is_one_statement_and_so_is_a_batch_of_outcomes(made: Schema) -> None:
     async def count() -> tuple[int, int, int]:
         store = PostgresStore(made.url, schema_name=made.name)

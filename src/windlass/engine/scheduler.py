@@ -139,9 +139,16 @@ class Scheduler:
             # A worker has started even if the database did not answer it for a while.
             waited = self._clock.monotonic() - self._started_at
             self._plans = await self._begin(now - round(waited * 1e6))
-        if not self._plans:
-            return None
-        return min([await self._attend(plan, now) for plan in tuple(self._plans)])
+        waits: list[float] = []
+        busy: StoreBusyError | None = None
+        for plan in tuple(self._plans):
+            try:
+                waits.append(await self._attend(plan, now))
+            except StoreBusyError as error:  # perhaps for this one only: the others have their turn
+                busy = error
+        if busy is not None:
+            raise busy
+        return min(waits, default=None)
 
     async def _begin(self, started: int) -> list[Plan]:
         known = await self._store.know(self._schedules)
@@ -150,6 +157,11 @@ class Scheduler:
             Plan(schedule, told, started - 1)
             for schedule, told in zip(self._schedules, known, strict=True)
         ]
+        self._logger.info(
+            "%d schedules: %s",
+            len(plans),
+            ", ".join(schedule.identifier for schedule in self._schedules),
+        )
         for plan in plans:
             self._tell_start(plan)
         self._events.emit("cron:started", worker=self._worker, schedules=self._schedules)
@@ -167,7 +179,7 @@ class Scheduler:
             due = plan.next_due(now)
             return self._look_every if due is None else min(due, self._look_every)
         except (StoreUnavailableError, StoreBusyError, StoreClosedError, SchemaTooNewError):
-            raise  # for every schedule alike
+            raise  # nothing that is wrong with the schedule
         except Exception as error:  # whatever is wrong with one schedule, the others go on
             return self._failed(plan, error)
 

@@ -39,20 +39,23 @@ class Schedules:
         self._beside = None if task_directory is None else crontab_beside(task_directory)
         self._declared: list[Schedule] = []
 
-    def add(
+    def make(
         self,
         task: str,
         pattern: str,
         options: Mapping[str, Any],
         payload: Mapping[str, Any] | None,
-    ) -> None:
-        """A schedule declared on a task."""
+    ) -> Schedule:
+        """A schedule to be declared on a task; CrontabError if it cannot be."""
         source = f"@app.cron on {task!r}"
         try:
             schedule = make_schedule(task, pattern, options, payload)
         except RefusedError as error:
             raise CrontabError([problem_of(error)], source) from None
         check_identifiers([*self._declared, schedule], source)
+        return schedule
+
+    def add(self, schedule: Schedule) -> None:
         self._declared.append(schedule)
 
     def gather(

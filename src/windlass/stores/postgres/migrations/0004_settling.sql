@@ -119,6 +119,9 @@ SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
+  -- A variable, so that no plan made while the table was small walks the index of running jobs
+  -- once for each job.
+  running {schema}._job_state := 'running';
   held bigint[] := _ids;
   held_tokens bigint[] := _tokens;
   gone bigint[] := '{}';
@@ -131,14 +134,14 @@ BEGIN
     SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.token), '{}')
     INTO held, held_tokens FROM (
       SELECT k.id, k.token FROM unnest(_ids, _tokens) AS x (id, token)
-      JOIN {schema}._jobs AS k ON k.id = x.id AND k.token = x.token AND k.state = 'running'
+      JOIN {schema}._jobs AS k ON k.id = x.id AND k.token = x.token AND k.state = running
       ORDER BY k.id FOR UPDATE OF k SKIP LOCKED
     ) AS h;
   END IF;
   IF cardinality(held) > 0 AND _outputs IS NULL THEN
     WITH done AS (
       DELETE FROM {schema}._jobs AS k USING unnest(held, held_tokens) AS x (id, token)
-      WHERE k.id = x.id AND k.token = x.token AND k.state = 'running'
+      WHERE k.id = x.id AND k.token = x.token AND k.state = running
       RETURNING k.id, k.queue
     )
     SELECT coalesce(array_agg(d.id), '{}'), array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL)
@@ -146,7 +149,7 @@ BEGIN
   ELSIF cardinality(held) > 0 THEN
     WITH done AS (
       DELETE FROM {schema}._jobs AS k USING unnest(held, held_tokens) AS x (id, token)
-      WHERE k.id = x.id AND k.token = x.token AND k.state = 'running'
+      WHERE k.id = x.id AND k.token = x.token AND k.state = running
       RETURNING k.*
     ),
     filed AS (

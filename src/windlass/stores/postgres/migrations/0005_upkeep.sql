@@ -5,6 +5,7 @@
 CREATE FUNCTION {schema}._check(_ids bigint[], _tokens bigint[]) RETURNS TABLE
   (id bigint, answer text)
 LANGUAGE sql STABLE
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 BEGIN ATOMIC
   SELECT x.id, CASE
     WHEN j.state = 'running' AND j.token = x.token THEN 'cancel'
