@@ -149,14 +149,7 @@ def twice(identifier: str) -> str:
 
 
 def read_task(value: Any) -> str:
-    text = _text(value, "task")
-    if not _IDENTIFIER.fullmatch(text) or len(text) > names.MAX_TASK:
-        raise RefusedError(
-            f"{text!r} is not a task; it takes a letter or _, then letters, digits and _ : . / -,"
-            f" at most {names.MAX_TASK}",
-            "task",
-        )
-    return text
+    return _named(value, "task")
 
 
 def read_payload(value: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -203,12 +196,16 @@ def _text(value: Any, field: str) -> str:
 
 
 def _identifier(value: Any) -> str:
-    text = _text(value, "id")
+    return _named(value, "id")
+
+
+def _named(value: Any, field: str) -> str:
+    text = _text(value, field)
     if not _IDENTIFIER.fullmatch(text) or len(text) > names.MAX_TASK:
         raise RefusedError(
-            f"{text!r} is not an id; it takes a letter or _, then letters, digits and _ : . / -,"
+            f"{text!r} is no {field}; it takes a letter or _, then letters, digits and _ : . / -,"
             f" at most {names.MAX_TASK}",
-            "id",
+            field,
         )
     return text
 
