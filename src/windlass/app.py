@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 from urllib.parse import unquote
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -353,7 +354,7 @@ class App:
         self,
         pattern: str,
         *,
-        tz: str | None = None,
+        tz: str | ZoneInfo | None = None,
         id: str | None = None,
         payload: Mapping[str, Any] | None = None,
         fill: str | float | timedelta | None = None,
@@ -370,6 +371,8 @@ class App:
         a timedelta or a phrase such as "2d") is how far back missed instants are made up for.
         Several schedules of one task need an `id` each. Workers of this app fire it.
         """
+        if not isinstance(pattern, str):
+            raise TaskError('@app.cron needs a pattern: @app.cron("0 4 * * *")')
         options = {
             "tz": tz,
             "id": id,
@@ -408,6 +411,11 @@ class App:
         found = self.registry.find(task)
         keep = None if found is None else found.options.keep
         return self.settings.keep if keep is None else keep
+
+    @property
+    def schedules(self) -> list[Schedule]:
+        """Those declared by `@app.cron`, with their tasks' options."""
+        return self._schedules.gather(None, None, [], max_payload=self.settings.max_payload)
 
     # ── life ──
 

@@ -288,22 +288,26 @@ class Client:
 
     async def pause_schedule(self, id: str) -> ScheduleInfo:
         """Fire a schedule no more, in any worker, until `resume_schedule`; it is remembered."""
+        names.check_schedule(id)
         store = await self._opened()
         return await self._told(id, await store.pause_schedule(id))
 
     async def resume_schedule(self, id: str) -> ScheduleInfo:
         """Fire a schedule again; what came while it was paused is passed over."""
+        names.check_schedule(id)
         store = await self._opened()
         return await self._told(id, await store.resume_schedule(id))
 
     async def remove_schedule(self, id: str) -> ScheduleInfo:
         """Forget a schedule. Workers that have it fire it no more; one that starts with it in its
         crontab makes it known anew."""
+        names.check_schedule(id)
         store = await self._opened()
         return await self._told(id, await store.forget_schedule(id))
 
     async def trigger_schedule(self, id: str) -> Job:
         """Add one job of a schedule now, paused or not; its own instants stay as they are."""
+        names.check_schedule(id)
         store = await self._opened()
         for known in await store.schedules():
             if known.identifier == id:
@@ -403,7 +407,8 @@ class Client:
 
 def _no_schedule(id: str) -> ScheduleNotFoundError:
     return ScheduleNotFoundError(
-        f"no schedule is called {id!r} here; `windlass cron list` shows those that are known"
+        f"no schedule is called {id!r} here; `windlass cron list` shows those that are known,"
+        " which is from the first start of a worker that has it"
     )
 
 

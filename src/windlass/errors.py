@@ -141,7 +141,7 @@ class CrontabError(ValidationError):
 
     def __init__(self, problems: Sequence[CrontabProblem], source: str) -> None:
         first, *others = problems
-        more = f" (and {len(others)} more)" if others else ""
+        more = f" (and {len(others)} more; windlass cron check shows all)" if others else ""
         super().__init__(f"{source}: {first}{more}", field=first.field)
         self.problems = tuple(problems)
         self.source = source

@@ -97,6 +97,10 @@ def test_check_as_json(program: Program) -> None:
     assert (sweep["line"], sweep["id"], sweep["tz"]) == (4, "users/sweep", "UTC")
 
 
+NONE = "no schedules; a schedule is known once a worker has started with it\n"
+REMOVED = "schedule weekly removed; a worker that starts with it knows it anew\n"
+
+
 def test_check_is_a_program_that_reads_the_machines_clock(program: Program) -> None:
     program.write("deploy/crontab", CRONTAB.replace("\n", "\r\n"))
     before = datetime.now(UTC)
@@ -207,11 +211,30 @@ def test_list_as_json(program: Program) -> None:
     assert datetime.fromisoformat(found[1]["next_at"]).tzinfo is not None
 
 
+def test_check_of_the_schedules_declared_in_an_app(program: Program) -> None:
+    source = program.folder / "work.py"
+    source.write_text(
+        source.read_text().replace(
+            "@app.task\nasync def quick",
+            '@app.cron("@daily", tz="Asia/Tokyo")\n@app.task\nasync def quick',
+        )
+    )
+    result = program.run("cron", "check", "work:app")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("quick\n  at 00:00 every day, Asia/Tokyo time\n  next:\n")
+    [shown] = json.loads(program.run("cron", "check", "work:app", "--json").stdout)
+    assert (shown["line"], shown["id"], len(shown["next"])) == (None, "quick", 5)
+    assert not program.file.exists()
+    wrong = program.run("cron", "check", "work:nothing")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "work has no 'nothing'; it has app" in wrong.stderr
+
+
 def test_list_of_nothing(program: Program) -> None:
     assert program.call("cron", "list").exit_code == 1  # there is no database
     know(program, "")
     result = program.call("cron", "list")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no schedules\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", NONE)
     assert program.call("cron", "list", "--json").stdout == "[]\n"
 
 
@@ -249,7 +272,7 @@ def test_trigger_adds_jobs_and_prints_their_ids(program: Program) -> None:
 def test_remove_forgets(program: Program) -> None:
     know(program)
     result = program.run("cron", "remove", "weekly")
-    assert (result.returncode, result.stdout) == (0, "schedule weekly removed\n")
+    assert (result.returncode, result.stdout) == (0, REMOVED)
     assert list(known(program)) == ["users/sweep"]
     as_json = json.loads(program.call("cron", "remove", "users/sweep", "--json").stdout)
     assert [schedule["id"] for schedule in as_json] == ["users/sweep"]

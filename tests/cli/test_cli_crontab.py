@@ -49,7 +49,8 @@ def test_a_broken_crontab_is_refused_in_one_line(program: Program) -> None:
     assert result.returncode == 2
     assert result.stderr == (
         "windlass: nightly.txt: line 2, column 3, hour: hour 25 is out of range; hour takes 0-23,"
-        " *, */n, a-b, a-b/n, and lists of these with commas (and 1 more)\n"
+        " *, */n, a-b, a-b/n, and lists of these with commas (and 1 more; windlass cron check"
+        " shows all)\n"
     )
 
 

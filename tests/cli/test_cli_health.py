@@ -68,7 +68,8 @@ def test_doctor_finds_what_is_wrong_with_jobs(program: Program) -> None:
 
 
 def test_doctor_finds_schedules_that_nobody_fires(program: Program) -> None:
-    crontab = "* * * * * silent\n* * * * * ahead\n* * * * * asleep\n0 0 29 2 * well\n"
+    crontab = "* * * * * silent\n* * * * * ahead\n* * * * * asleep\n"
+    crontab += "0 0 29 2 * well\n* * * * * new\n"  # a worker with the last one has just started
 
     async def prepare() -> None:
         async with App(program.url) as app:
@@ -77,9 +78,10 @@ def test_doctor_finds_schedules_that_nobody_fires(program: Program) -> None:
 
     asyncio.run(prepare())
     with sqlite3.connect(program.file) as connection:
-        for name, seconds in (("silent", -600), ("asleep", -600), ("ahead", 600)):
+        for name, seconds in (("silent", -600), ("asleep", -600), ("ahead", 600), ("new", -600)):
             connection.execute(
-                "UPDATE windlass_schedules SET floor_at = floor_at + ? WHERE identifier = ?",
+                "UPDATE windlass_schedules SET floor_at = floor_at + ?1,"
+                " seen_at = seen_at + ?1 * (?2 <> 'new') WHERE identifier = ?2",
                 (seconds * 1_000_000, name),
             )
     connection.close()

@@ -104,7 +104,7 @@ async def test_without_fill_nothing_is_made_up_for(
     assert bench.instants(backfilled=True) == []
     told = [record.getMessage() for record in caplog.records if "passed over" in record.message]
     assert len(told) == 1
-    assert "schedule t was due at 2026-01-01T04:00:00+00:00" in told[0]
+    assert "schedule t was due from 2026-01-01 04:00 UTC to 2026-01-02 00:00 UTC" in told[0]
     assert "fill=" in told[0]
 
 
@@ -132,7 +132,7 @@ async def test_fillmax_keeps_the_latest(
     assert bench.instants() == ["2026-01-01T16:00", "2026-01-01T20:00", "2026-01-02T00:00"]
     told = [record.getMessage() for record in caplog.records if "passed over" in record.message]
     assert len(told) == 1
-    assert "2026-01-01T04:00:00" in told[0]
+    assert "from 2026-01-01 04:00 UTC to 2026-01-01 12:00 UTC" in told[0]
     assert "fillmax=2" in told[0]
 
 

@@ -234,7 +234,9 @@ async def _workers_and_jobs(app: App, store: Store) -> list[Finding]:
 def _schedules(known: Sequence[KnownSchedule], now: int) -> Iterator[Finding]:
     if paused := [schedule.identifier for schedule in known if schedule.paused_at is not None]:
         text = f"paused: {', '.join(f'schedule {name}' for name in paused)}"
-        yield Finding(Level.NOTE, "paused_schedules", text, "windlass cron resume")
+        yield Finding(
+            Level.NOTE, "paused_schedules", text, f"windlass cron resume {' '.join(paused)}"
+        )
     for schedule in known:
         name = schedule.identifier
         if schedule.paused_at is not None:
@@ -247,7 +249,8 @@ def _schedules(known: Sequence[KnownSchedule], now: int) -> Iterator[Finding]:
                 " come yet: the clock was set back",
                 f"wait, or windlass cron remove {name} and start a worker anew",
             )
-        due = schedule.schedule.timetable.after(schedule.floor_at)
+        # A worker that starts passes over, or makes up for, what came before.
+        due = schedule.schedule.timetable.after(max(schedule.floor_at, schedule.seen_at))
         if due is not None and due < now - _LONG * _SECOND:
             yield Finding(
                 Level.WARNING,

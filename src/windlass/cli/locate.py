@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from windlass.app import App
-from windlass.errors import ConfigError, TaskLoadError
+from windlass.errors import ConfigError, CrontabError, TaskLoadError
 
 
 def find_app(target: str) -> App:
@@ -55,7 +55,7 @@ def _import(name: str) -> ModuleType:
                 f"there is no module {name!r} here; run in its folder, or write path/to/file.py:app"
             ) from error
         raise _raised(name, error) from error
-    except ConfigError:
+    except (ConfigError, CrontabError):
         raise
     except (Exception, SystemExit) as error:  # whatever the user's module does when imported
         raise _raised(name, error) from error

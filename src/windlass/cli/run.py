@@ -22,7 +22,7 @@ from windlass.cli.locate import find_app, source_folder
 from windlass.cli.place import connection_option, log_level_option, schema_option
 from windlass.errors import ConfigError, TaskError, WindlassError
 from windlass.observe import logs
-from windlass.tasks.schedules import crontab_beside
+from windlass.tasks.schedules import CRONTAB, crontab_beside
 
 _DEFAULT_FOLDER = "tasks"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -159,6 +159,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
         asyncio.run(_migrate(app))
         return
     _check_names(ctx, app, options)
+    _tell_of_crontab(app, options)
     code, stuck = asyncio.run(_work(app, options, supervisor))
     if stuck:
         # A function still runs in a thread that nothing can stop; its job was handed back.
@@ -215,6 +216,15 @@ def _check_names(ctx: click.Context, app: App, options: Mapping[str, Any]) -> No
                 raise click.UsageError(
                     f"--{flag}: no task is called {name!r}; the tasks here are: {known}", ctx
                 )
+
+
+def _tell_of_crontab(app: App, options: Mapping[str, Any]) -> None:
+    """The file beside a tasks folder is read by itself, and one beside a module is not."""
+    is_named = options["crontab"] or app.settings.crontab_file
+    if options["target"] and not is_named and not options["once"] and Path(CRONTAB).is_file():
+        logging.getLogger("windlass").info(
+            "there is a file crontab here, which is not read; --crontab crontab reads it"
+        )
 
 
 async def _migrate(app: App) -> None:

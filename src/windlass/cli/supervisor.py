@@ -200,7 +200,7 @@ class Supervisor:
 
     async def _watch(self) -> None:
         assert self._watcher is not None
-        _logger.info("watching %s", self._watcher.folder)
+        _logger.info("watching %s", self._watcher.describe())
         async for path in self._watcher.changes(self._stop):
             if not self._stop.is_set():
                 _logger.info("%s changed: workers start anew", path)

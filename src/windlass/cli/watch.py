@@ -29,6 +29,9 @@ class Watcher:
         self._every_file = every_file
         self._crontab = crontab
 
+    def describe(self) -> str:
+        return str(self.folder) if self._crontab is None else f"{self.folder} and {self._crontab}"
+
     def _is_source(self, change: Any, path: str) -> bool:
         if not self._ignore(change, path) or path.endswith(_DATABASES):
             return False

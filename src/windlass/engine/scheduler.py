@@ -28,6 +28,7 @@ from windlass.errors import (
     StoreUnavailableError,
 )
 from windlass.model.cron import Schedule
+from windlass.model.cron.timetable import Timetable
 from windlass.observe.events import Events
 from windlass.observe.logs import Scoped
 from windlass.store.port import Store
@@ -80,8 +81,8 @@ class Plan:
         fill = 0.0 if self.is_paused else schedule.fill
         begin = max(self.floor, since - round(fill * 1e6))
         self.stretch = Stretch(schedule, begin, since, backfilled=True)
-        self.missed = next(schedule.timetable.between(self.floor, self.stretch.begin), None)
-        """The first instant that came while no worker ran and is not made up for."""
+        self.missed = _ends(schedule.timetable, self.floor, self.stretch.begin)
+        """The first and the last instant that came before the start and are not made up for."""
         self.failures = 0
         self.retry_at = 0.0
         self.told_at = 0.0
@@ -157,11 +158,8 @@ class Scheduler:
             Plan(schedule, told, started - 1)
             for schedule, told in zip(self._schedules, known, strict=True)
         ]
-        self._logger.info(
-            "%d schedules: %s",
-            len(plans),
-            ", ".join(schedule.identifier for schedule in self._schedules),
-        )
+        names = [schedule.identifier for schedule in self._schedules]
+        self._logger.info("schedules: %s", ", ".join(names))
         for plan in plans:
             self._tell_start(plan)
         self._events.emit("cron:started", worker=self._worker, schedules=self._schedules)
@@ -231,21 +229,21 @@ class Scheduler:
                 "schedule %s is paused, and fires nothing (windlass cron resume %s)", name, name
             )
         elif plan.missed is not None:
-            why = f"fillmax={plan.schedule.fillmax}" if stretch.is_cut else "see fill="
+            first, last = map(_shown, plan.missed)
             self._logger.info(
-                "schedule %s was due at %s while no worker ran, which is passed over (%s)",
+                "schedule %s was due %s before this worker started, which is passed over (%s)",
                 name,
-                to_datetime(plan.missed).isoformat(),
-                why,
+                f"at {first}" if first == last else f"from {first} to {last}",
+                f"fillmax={plan.schedule.fillmax}" if stretch.is_cut else "see fill=",
             )
         if stretch.total:
-            self._tell_progress(plan, up_to=stretch.begin)
+            self._tell_progress(plan)
         if plan.is_ahead:
             self._logger.warning(
                 "schedule %s is dealt with until %s, which has not come yet: the clock was set"
                 " back; it rests until then (windlass cron remove %s forgets it)",
                 name,
-                to_datetime(plan.floor).isoformat(),
+                _shown(plan.floor),
                 name,
             )
 
@@ -264,23 +262,24 @@ class Scheduler:
                 "schedule %s is late and catches up from %s; what came before is passed over"
                 " (fillmax=%d)",
                 schedule.identifier,
-                to_datetime(batch[0]).isoformat(),
+                _shown(batch[0]),
                 schedule.fillmax,
             )
         if stretch.backfilled or stretch.total > MOST_AT_ONCE:
             is_over = next(schedule.timetable.between(batch[-1], stretch.until), None) is None
             if is_over or self._clock.monotonic() - plan.told_at >= PROGRESS_EVERY:
-                self._tell_progress(plan, up_to=batch[-1])
+                self._tell_progress(plan)
+        elif len(batch) == 1:
+            self._logger.info("schedule %s fired for %s", schedule.identifier, _shown(batch[0]))
 
-    def _tell_progress(self, plan: Plan, up_to: int) -> None:
+    def _tell_progress(self, plan: Plan) -> None:
         schedule, stretch = plan.schedule, plan.stretch
         plan.told_at = self._clock.monotonic()
         self._logger.info(
-            "schedule %s makes up for missed instants: %d of %d, up to %s",
+            "schedule %s makes up for missed instants: %d of %d done",
             schedule.identifier,
             stretch.done,
             stretch.total,
-            to_datetime(up_to).isoformat(),
         )
         self._events.emit(
             "cron:backfill",
@@ -289,3 +288,13 @@ class Scheduler:
             done=stretch.done,
             total=stretch.total,
         )
+
+
+def _ends(timetable: Timetable, after: int, until: int) -> tuple[int, int] | None:
+    """The first and the last instant of (after, until], if there are any."""
+    first = next(timetable.between(after, until), None)
+    return None if first is None else (first, next(timetable.latest(after, until)))
+
+
+def _shown(instant: int) -> str:
+    return f"{to_datetime(instant):%Y-%m-%d %H:%M} UTC"

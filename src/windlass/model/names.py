@@ -54,6 +54,10 @@ def _name(value: object, field: str, most: int, error: type[errors.ValidationErr
     return value
 
 
+def check_schedule(name: object) -> str:
+    return _name(name, "id", MAX_TASK, errors.ValidationError)
+
+
 def check_key_mode(mode: object) -> KeyMode:
     if mode not in KEY_MODES:
         raise errors.KeyModeError(

@@ -75,6 +75,10 @@ class Schedules:
         """
         if sum(value is not None for value in (crontab, crontab_file, cron_items)) > 1:
             raise ConfigError("give one of crontab, crontab_file and cron_items")
+        if crontab is not None and not isinstance(crontab, str):
+            raise ConfigError("crontab= takes the text of a crontab; its file is crontab_file=")
+        if isinstance(cron_items, Schedule | CronItem):
+            raise ConfigError("cron_items= takes a list of CronItem")
         if crontab is not None:
             given = parse_crontab(crontab)
         elif cron_items is not None:

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from windlass.cli.base import USAGE, Command, CommandFailed
+from windlass.cli.locate import find_app
 from windlass.cli.output import compact, print_json, say
 from windlass.cli.place import json_option
 from windlass.clock import SYSTEM, to_datetime
@@ -21,7 +22,7 @@ from windlass.model.cron.schedule import MOST_FILLED
 from windlass.model.cron.words import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from windlass.model.cron import Schedule
 
@@ -36,9 +37,10 @@ _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
         "windlass cron check deploy/crontab --count 20",
         "echo '30 4 * * 1 report ?tz=Europe/Berlin' | windlass cron check -",
         "windlass cron check --json | jq '.[].next[0]'",
+        "windlass cron check shop:app               # the @app.cron of shop.py",
     ),
 )
-@click.argument("file", type=click.Path(allow_dash=True), default="crontab")
+@click.argument("file", metavar="[FILE|MODULE:APP]", default="crontab")
 @click.option(
     "--count",
     type=click.IntRange(1, 1_000),
@@ -52,12 +54,17 @@ _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 def check(ctx: click.Context, /, file: str, count: int, as_json: bool) -> None:
     """Show each schedule of a crontab in words, and its next runs.
 
-    FILE is `crontab` unless given; - is standard input. No database is opened. If there are
+    FILE is `crontab` unless given; - is standard input, and MODULE:APP are the schedules that an
+    app's tasks have by @app.cron. No database is opened. If there are
     mistakes, each is named with its line and column, and nothing is shown.
     """
     source = "standard input" if file == "-" else file
+    found: Sequence[tuple[int | None, Schedule]]
     try:
-        found = parse_numbered(_read(file, source), source=source)
+        if ":" in file and not Path(file).exists():
+            found = [(None, schedule) for schedule in find_app(file).schedules]
+        else:
+            found = parse_numbered(_read(file, source), source=source)
     except CrontabError as error:
         for problem in error.problems:
             say(f"{source}: {problem}")
@@ -95,7 +102,7 @@ def _next(schedule: Schedule, now: int, count: int) -> list[datetime]:
     return [to_datetime(instant) for instant in islice(instants(), count)]
 
 
-def _data(line: int, schedule: Schedule, runs: list[datetime]) -> dict[str, Any]:
+def _data(line: int | None, schedule: Schedule, runs: list[datetime]) -> dict[str, Any]:
     options = msgspec.structs.asdict(schedule)
     return {
         "line": line,
@@ -112,9 +119,10 @@ def _data(line: int, schedule: Schedule, runs: list[datetime]) -> dict[str, Any]
 # ── for people ──
 
 
-def _block(line: int, schedule: Schedule, runs: list[datetime]) -> str:
+def _block(line: int | None, schedule: Schedule, runs: list[datetime]) -> str:
     task = "" if schedule.task == schedule.identifier else f" (task {schedule.task})"
-    lines = [f"line {line}: {schedule.identifier}{task}", f"  {describe(schedule)}"]
+    where = "" if line is None else f"line {line}: "
+    lines = [f"{where}{schedule.identifier}{task}", f"  {describe(schedule)}"]
     if options := _options(schedule):
         lines.append(f"  {options}")
     if schedule.payload:

@@ -45,7 +45,7 @@ def list_schedules(place: Place, as_json: bool) -> None:
     elif found:
         print_table(_HEADER, [_row(info) for info in found])
     else:
-        say("no schedules")
+        say("no schedules; a schedule is known once a worker has started with it")
 
 
 @click.command(cls=Command, examples=("windlass cron pause weekly_report",))
@@ -98,7 +98,7 @@ def remove(place: Place, ids: Sequence[str], as_json: bool) -> None:
     crontab makes it known anew. Pause is what keeps it silent for good.
     """
     for info in _shown(_apply(place, ids, lambda app, id: app.client.remove_schedule(id)), as_json):
-        click.echo(f"schedule {info.id} removed")
+        click.echo(f"schedule {info.id} removed; a worker that starts with it knows it anew")
 
 
 def _apply(

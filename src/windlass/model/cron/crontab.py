@@ -23,6 +23,7 @@ from windlass.model.cron.schedule import (
 
 _WORD = re.compile(r"\S+")
 _ID = re.compile(r"(?:^\?|&)(?=id=|identifier=)")
+_FIELD = re.compile(r"[\d*,/-]+$", re.ASCII)
 _COLUMN = re.compile(r" at column (\d+)")
 
 
@@ -69,7 +70,7 @@ def parse_line(line: str) -> Schedule:
     try:
         parse_pattern(line[begin:end])
     except RefusedError as error:
-        raise error.moved(begin) from None
+        raise _hinted(error, _hint_for_pattern(words)).moved(begin) from None
     if not rest:
         allowed = f"five fields or {', '.join(WORDS)}, then the task, ?options and {{payload}}"
         raise RefusedError(f"there is no task on this line; it takes {allowed}", "task", end)
@@ -77,13 +78,26 @@ def parse_line(line: str) -> Schedule:
     try:
         read_task(task)
     except RefusedError as error:
-        raise error.moved(task_at) from None
+        hint = "a pattern has five fields, none of them for seconds; " if _FIELD.match(task) else ""
+        raise _hinted(error, hint).moved(task_at) from None
     options, payload_at = _parse_options(line, rest[1:])
     payload = None if payload_at is None else _parse_payload(line[payload_at:].rstrip(), payload_at)
     try:
         return make_schedule(task, line[begin:end], options, payload)
     except RefusedError as error:
         raise error.moved(line.find("?", task_at)) from None
+
+
+def _hint_for_pattern(words: list[tuple[str, int]]) -> str:
+    if len(words) == len(FIELDS):
+        return "is a field missing? A line has five, and then the task; "
+    if "=" in words[0][0]:
+        return "there are no variables; a zone is written ?tz=Europe/Berlin, behind its task; "
+    return ""
+
+
+def _hinted(error: RefusedError, hint: str) -> RefusedError:
+    return RefusedError(hint + error.message, error.field, error.offset)
 
 
 def _identified_at(line: str) -> int:
@@ -117,9 +131,10 @@ def _parse_options(line: str, rest: list[tuple[str, int]]) -> tuple[dict[str, An
         return options, None
     word, at = rest[0]
     if not word.startswith("{"):
+        hint = "comments need a line of their own; " if word.startswith("#") else ""
         raise RefusedError(
-            f"{word!r} is not expected here; after the task come ?options without blanks, then"
-            " a payload in braces",
+            f"{word!r} is not expected here; {hint}after the task come ?options without blanks,"
+            " then a payload in braces",
             "payload",
             at,
         )
@@ -130,10 +145,12 @@ def _parse_payload(text: str, at: int) -> dict[str, Any]:
     try:
         value = json5.loads(text)
     except (ValueError, RecursionError) as error:
+        hint = "options go before the payload; " if re.search(r"\}\s*\?", text) else ""
         column = _COLUMN.search(str(error))
         where = int(column[1]) - 1 if column else 0
         raise RefusedError(
-            f"it is not JSON5 ({_reason(error)}); it takes an object such as {{onboarding: false}}",
+            f"it is not JSON5 ({_reason(error)}); {hint}it takes an object such as"
+            " {onboarding: false}",
             "payload",
             at + where,
         ) from None

@@ -20,6 +20,9 @@ WORDS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+_NO_ZONES = ("localtime", "posixrules", "Factory")
+_NO_AREAS = ("posix/", "right/", "SystemV/")
+"""Names of the database that depend on the machine, or mean the same as others."""
 _LONGEST_MONTH = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
 
 
@@ -73,6 +76,8 @@ def parse_zone(name: str) -> tzinfo:
     if name == "UTC":
         return UTC
     try:
+        if name in _NO_ZONES or name.startswith(_NO_AREAS):
+            raise ZoneInfoNotFoundError(name)
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         known = available_timezones()
@@ -81,9 +86,18 @@ def parse_zone(name: str) -> tzinfo:
                 f"this machine has no time zone database to find {name!r} in: pip install tzdata",
                 "tz",
             ) from None
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else "write Area/City;"
+        hint = _nearest(name, known)
         raise RefusedError(
             f"there is no time zone {name!r}; {hint} tz takes names such as UTC or Europe/Berlin",
             "tz",
         ) from None
+
+
+def _nearest(name: str, known: set[str]) -> str:
+    """A suggestion, but never an abbreviation for another: they look alike and mean other hours."""
+    if name.upper() == "UTC":
+        return "did you mean UTC?"
+    cities = [zone for zone in known if "/" in zone and not zone.startswith(_NO_AREAS)]
+    by_lower = {zone.lower(): zone for zone in cities}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
+    return f"did you mean {by_lower[near[0]]}?" if "/" in name and near else "write Area/City;"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -170,8 +172,10 @@ def option_word(name: str) -> str:
     """The crontab's word for an option; RefusedError if there is none of that name."""
     word = _ALIASES.get(name, name)
     if word not in _OPTIONS:
+        near = difflib.get_close_matches(str(name).lower(), [*WORDS, *_ALIASES], n=1)
+        hint = f"did you mean {_ALIASES.get(near[0], near[0])}? " if near else ""
         raise RefusedError(
-            f"there is no option {name!r}; the options are {', '.join(WORDS)}", "options"
+            f"there is no option {name!r}; {hint}the options are {', '.join(WORDS)}", "options"
         )
     return word
 
@@ -234,6 +238,8 @@ def _whole(value: Any, field: str, least: int, most: int) -> int:
 
 
 def _zone(value: Any) -> str:
+    if isinstance(value, ZoneInfo) and value.key:
+        return value.key
     # A query string has a space where a zone such as Etc/GMT+5 has its plus.
     text = _text(value, "tz").replace(" ", "+")
     parse_zone(text)
