@@ -387,6 +387,8 @@ class App:
 
         def decorate(function: Any) -> Any:
             is_task = isinstance(function, Task)
+            if is_task and self.registry.find(function.name) is not function:
+                raise TaskError(f"{function.name!r} is no task of this app, so it cannot fire it")
             name = function.name if is_task else getattr(function, "__name__", "")
             # Refused before the function is a task, so that it can be declared again.
             schedule = self._schedules.make(name, pattern, options, payload) if name else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ from windlass.errors import (
 from windlass.model import names
 from windlass.model import payload as payloads
 from windlass.model.cron import Schedule
+from windlass.model.cron.fields import RefusedError
 from windlass.model.job import Job, JobSpec, JobState
 from windlass.model.outcome import clip
 from windlass.store.port import Store
@@ -46,8 +48,9 @@ _WAIT_LONGEST = 0.25
 class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule as the database knows it.
 
-    `next_at` is None while it is paused. `seen_at` is when a worker last started with it; whether
-    one that has it is running now, the database does not know.
+    `next_at` is None while it is paused, and where this machine does not know the time zone.
+    `seen_at` is when a worker last started with it; whether one that has it is running now, the
+    database does not know.
     """
 
     id: str
@@ -416,7 +419,8 @@ def _schedule_info(known: KnownSchedule, now: int) -> ScheduleInfo:
     schedule = known.schedule
     next_at = None
     if known.paused_at is None:
-        next_at = schedule.timetable.after(max(now, known.floor_at))
+        with contextlib.suppress(RefusedError):  # a zone that this machine does not know
+            next_at = schedule.timetable.after(max(now, known.floor_at))
     return ScheduleInfo(
         id=schedule.identifier,
         task=schedule.task,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -344,7 +345,7 @@ REFUSED = [
     ("@daily a »{x: '\\ud800'}", "payload", "not JSON"),
     (f"@daily a »{{x: 1{'0' * 30}}}", "payload", "64 bits"),
     (f"@daily a »{{x: {'9' * 5_000}}}", "payload", "not JSON5"),
-    (f"@daily a »{{x: {'[' * 2_000}{']' * 2_000}}}", "payload", "not JSON5"),
+    (f"@daily a »{{x: {'[' * 2_000}{']' * 2_000}}}", "payload", "nested too deeply"),
 ]
 
 
@@ -529,7 +530,7 @@ def checked(text: str) -> list[Schedule]:
     try:
         schedules = parse_crontab(text)
     except CrontabError as error:
-        lines = text.removeprefix("\ufeff").split("\n")
+        lines = re.split(r"\r\n|\n|\r", text.removeprefix("\ufeff"))
         assert error.problems
         for problem in error.problems:
             assert 1 <= problem.line <= len(lines)

@@ -15,6 +15,7 @@ others go on.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -44,6 +45,10 @@ EARLY_PAUSE = 0.01
 PROGRESS_EVERY = 5.0
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
+LONGEST_WAIT = 10.0
+"""The longest pause after a failure, and while somebody's transaction is in the way."""
+PLANS_AT_ONCE = 50
+_NEVER = 2**62
 
 
 class Stretch:
@@ -86,26 +91,47 @@ class Plan:
         self.failures = 0
         self.retry_at = 0.0
         self.told_at = 0.0
+        self._quiet = (0, 0)
+        """From when until when nothing is due, by the database's clock."""
 
     def next_batch(self, now: int) -> list[int]:
         """Instants to fire now, at most one batch; a new stretch begins where the last ended."""
         self.stretch.until = min(self.stretch.until, now)  # the clock may have been set back
         if batch := self.stretch.next_batch(self.schedule):
             return batch
-        begin = max(self.floor, self.stretch.until)
+        # What was passed over stays so, also when the clock comes to it again.
+        begin = max(self.floor, self.stretch.until, self.missed[1] if self.missed else 0)
         if now <= begin:
             return []
         self.stretch = Stretch(self.schedule, begin, now)
         return self.stretch.next_batch(self.schedule)
 
+    @property
+    def is_backfilling(self) -> bool:
+        return self.stretch.backfilled and bool(self.stretch.next_batch(self.schedule))
+
     def move_to(self, floor: int) -> None:
+        self._quiet = (0, 0)
         self.floor = floor
         self.stretch.begin = max(self.stretch.begin, floor)
 
-    def next_due(self, now: int) -> float | None:
-        """Seconds until the next instant."""
+    def put_off(self, now: float, *, most: float) -> float:
+        """Leave it alone for a while, longer each time; the seconds."""
+        self.failures += 1
+        pause = min(most, FIRST_PAUSE * 2.0 ** (min(self.failures, 10) - 1))
+        self.retry_at = now + pause
+        return pause
+
+    def rest(self, now: int) -> float | None:
+        """Seconds in which nothing is due for certain; None if that must be worked out."""
+        since, until = self._quiet
+        return (until - now) / 1e6 if since <= now < until else None
+
+    def rest_until_next(self, now: int) -> float:
+        """Seconds until the next instant, worked out."""
         due = self.schedule.timetable.after(max(self.floor, now))
-        return None if due is None else (due - now) / 1e6
+        self._quiet = (now, _NEVER if due is None else due)
+        return (self._quiet[1] - now) / 1e6
 
 
 class Scheduler:
@@ -141,15 +167,25 @@ class Scheduler:
             waited = self._clock.monotonic() - self._started_at
             self._plans = await self._begin(now - round(waited * 1e6))
         waits: list[float] = []
-        busy: StoreBusyError | None = None
-        for plan in tuple(self._plans):
+        for number, plan in enumerate(tuple(self._plans), 1):
             try:
                 waits.append(await self._attend(plan, now))
-            except StoreBusyError as error:  # perhaps for this one only: the others have their turn
-                busy = error
-        if busy is not None:
-            raise busy
+            except StoreBusyError as error:
+                # It has waited, and the next might too: those that cannot have their turn first.
+                self._pause(plan, error)
+                return 0.0
+            if number % PLANS_AT_ONCE == 0:
+                await asyncio.sleep(0)  # jobs run on this event loop too
         return min(waits, default=None)
+
+    async def last_step(self) -> None:
+        """Fire what is due before the worker ends: whoever comes next may pass over it.
+
+        A backfill is left to them; the database knows how far it is.
+        """
+        self._plans = [plan for plan in self._plans or () if not plan.is_backfilling]
+        if self._plans:
+            await self.step()
 
     async def _begin(self, started: int) -> list[Plan]:
         known = await self._store.know(self._schedules)
@@ -163,19 +199,21 @@ class Scheduler:
         for plan in plans:
             self._tell_start(plan)
         self._events.emit("cron:started", worker=self._worker, schedules=self._schedules)
-        return plans
+        # Only those with a key can have to wait for somebody's transaction.
+        return sorted(plans, key=lambda plan: plan.schedule.key is not None)
 
     async def _attend(self, plan: Plan, now: int) -> float:
         """Fire one batch of one schedule, if something is due; the seconds until it wants more."""
         pause = plan.retry_at - self._clock.monotonic()
         if pause > 0:
             return min(pause, self._look_every)
+        if (rest := plan.rest(now)) is not None:
+            return min(rest, self._look_every)
         try:
             batch = plan.next_batch(now)
             if batch:
                 return await self._fire(plan, batch)
-            due = plan.next_due(now)
-            return self._look_every if due is None else min(due, self._look_every)
+            return min(plan.rest_until_next(now), self._look_every)
         except (StoreUnavailableError, StoreBusyError, StoreClosedError, SchemaTooNewError):
             raise  # nothing that is wrong with the schedule
         except Exception as error:  # whatever is wrong with one schedule, the others go on
@@ -206,10 +244,18 @@ class Scheduler:
                 self._plans.remove(plan)
         return 0.0
 
+    def _pause(self, plan: Plan, error: StoreBusyError) -> None:
+        pause = plan.put_off(self._clock.monotonic(), most=LONGEST_WAIT)
+        if plan.failures == 1:
+            self._logger.warning(
+                "schedule %s has to wait, again in %g s: %s",
+                plan.schedule.identifier,
+                pause,
+                error,
+            )
+
     def _failed(self, plan: Plan, error: Exception) -> float:
-        plan.failures += 1
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (min(plan.failures, 10) - 1))
-        plan.retry_at = self._clock.monotonic() + pause
+        pause = plan.put_off(self._clock.monotonic(), most=LONGEST_PAUSE)
         self._logger.error(
             "schedule %s could not be fired, again in %g s: %s",
             plan.schedule.identifier,

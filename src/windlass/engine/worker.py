@@ -159,6 +159,7 @@ class Worker:
             self._loop("reaper", reaper.step, first_delay=options.reap_interval),
             self._loop("pruner", Pruner(self._store).step, first_delay=options.reap_interval),
         ]
+        self._scheduler: Scheduler | None = None
         if self._schedules:
             scheduler = Scheduler(
                 self._store,
@@ -169,6 +170,7 @@ class Worker:
                 logger=self._logger,
                 worker=self,
             )
+            self._scheduler = scheduler
             self._loops.append(self._loop("scheduler", scheduler.step))
 
     def _loop(self, name: str, step: Any, first_delay: float | None = 0.0) -> Loop:
@@ -231,6 +233,7 @@ class Worker:
         self._claimer.is_closed = True
         self._unsubscribe()
         await asyncio.gather(*(loop.stop() for loop in self._loops if loop is not self._noting))
+        await self._fire_last()
         self._slots.hand_back()
         if not await self._slots.close(self.options.grace, self._hurry):
             count = self._slots.stop_running(AbortReason.SHUTDOWN)
@@ -247,6 +250,13 @@ class Worker:
         except StoreError as error:
             self._logger.warning("could not sign off; leases will run out instead: %s", error)
         self._events.emit("worker:stop", worker=self, error=None)
+
+    async def _fire_last(self) -> None:
+        if self._scheduler is not None and self.error is None:
+            try:
+                await asyncio.wait_for(self._scheduler.last_step(), LAST_WORDS)
+            except (StoreError, TimeoutError) as error:
+                self._logger.warning("what is due now is left to others: %r", error)
 
     async def _finish_settling(self) -> None:
         """What cannot be written within a lease is no longer ours to write."""

@@ -240,6 +240,10 @@ class Show:
             expected = schedule.timetable.between(known.floor_at, SYSTEM.now())
             return done if len(done) == sum(1 for _ in expected) else []
 
+        async def three_work() -> bool:
+            return len(await self._client.workers()) == 3
+
+        await self._until("three workers at work", three_work)
         done = await self._until("the missed instants", made_up_for)
         self._watered = len(done)
         due = [to_datetime(i) for i in schedule.timetable.between(known.floor_at, SYSTEM.now())]

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 import json5
+import msgspec
 
 from windlass.errors import CrontabError, CrontabProblem
 from windlass.model.cron.fields import FIELDS, RefusedError
@@ -54,10 +55,13 @@ def parse_numbered(text: str, *, source: str = "crontab") -> list[tuple[int, Sch
 
 
 def numbered_lines(text: str) -> list[tuple[int, str]]:
-    """The lines that say something. Only line feeds end one: payloads may hold anything else."""
-    lines = text.removeprefix("\ufeff").split("\n")
-    stripped = ((number, line.rstrip("\r")) for number, line in enumerate(lines, 1))
-    return [(n, line) for n, line in stripped if line.strip() and not line.lstrip().startswith("#")]
+    """The lines that say something. Nothing else ends one: payloads may hold other separators."""
+    lines = re.split(r"\r\n|\n|\r", text.removeprefix("\ufeff"))
+    return [
+        (number, line)
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
 
 
 def parse_line(line: str) -> Schedule:
@@ -143,8 +147,10 @@ def _parse_options(line: str, rest: list[tuple[str, int]]) -> tuple[dict[str, An
 
 def _parse_payload(text: str, at: int) -> dict[str, Any]:
     try:
-        value = json5.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = _decode(text)
+    except RecursionError:
+        raise RefusedError("it is nested too deeply", "payload", at) from None
+    except ValueError as error:
         hint = "options go before the payload; " if re.search(r"\}\s*\?", text) else ""
         column = _COLUMN.search(str(error))
         where = int(column[1]) - 1 if column else 0
@@ -158,6 +164,14 @@ def _parse_payload(text: str, at: int) -> dict[str, Any]:
         return read_payload(value)
     except RefusedError as error:
         raise error.moved(at) from None
+
+
+def _decode(text: str) -> Any:
+    """JSON5; plain JSON is read by a parser that is a thousand times as fast."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return json5.loads(text)
 
 
 def _reason(error: Exception) -> str:

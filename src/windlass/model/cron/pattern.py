@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from datetime import UTC, tzinfo
-from functools import lru_cache
+from functools import cache, lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from windlass.model.cron.fields import DAY, FIELDS, HOUR, RefusedError, parse_field
@@ -80,7 +80,7 @@ def parse_zone(name: str) -> tzinfo:
             raise ZoneInfoNotFoundError(name)
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        known = available_timezones()
+        known = _known_zones()
         if not known:
             raise RefusedError(
                 f"this machine has no time zone database to find {name!r} in: pip install tzdata",
@@ -91,6 +91,11 @@ def parse_zone(name: str) -> tzinfo:
             f"there is no time zone {name!r}; {hint} tz takes names such as UTC or Europe/Berlin",
             "tz",
         ) from None
+
+
+@cache
+def _known_zones() -> set[str]:
+    return available_timezones()
 
 
 def _nearest(name: str, known: set[str]) -> str:

@@ -15,13 +15,15 @@ from windlass.stores.sqlite.rows import json_text
 def know(db: Session, schedules: Sequence[Schedule], now: int) -> list[KnownSchedule]:
     pairs = [(schedule.identifier, encode(schedule)) for schedule in schedules]
     db.run("know_schedules", {"schedules": json_text(pairs), "now": now})
-    by_identifier = {known.identifier: known for known in read(db)}
+    names = [schedule.identifier for schedule in schedules]
+    by_identifier = {known.identifier: known for known in read(db, names)}
     return [by_identifier[schedule.identifier] for schedule in schedules]
 
 
-def read(db: Session, identifier: str | None = None) -> list[KnownSchedule]:
-    identifiers = None if identifier is None else json_text([identifier])
-    return decode_known(db.value("read_schedules", {"identifiers": identifiers}))
+def read(db: Session, identifiers: Sequence[str] | None = None) -> list[KnownSchedule]:
+    """Those of these identifiers, or all."""
+    wanted = None if identifiers is None else json_text(identifiers)
+    return decode_known(db.value("read_schedules", {"identifiers": wanted}))
 
 
 class Fire:
@@ -43,7 +45,7 @@ class Fire:
         if db.run("fire_schedule", values):
             self._enqueue(db, now)
             return Fired(FireVerdict.APPLIED, self._until)
-        known = read(db, self._identifier)
+        known = read(db, [self._identifier])
         return self._refusal(known[0]) if known else Fired(FireVerdict.MISSING)
 
     def _refusal(self, known: KnownSchedule) -> Fired:
@@ -56,11 +58,11 @@ class Fire:
 def change(db: Session, statement: str, identifier: str, now: int) -> KnownSchedule | None:
     """Pause or resume; the schedule as it then is."""
     db.run(statement, {"identifier": identifier, "now": now})
-    known = read(db, identifier)
+    known = read(db, [identifier])
     return known[0] if known else None
 
 
 def forget(db: Session, identifier: str) -> KnownSchedule | None:
-    known = read(db, identifier)
+    known = read(db, [identifier])
     db.run("delete_schedule", {"identifier": identifier})
     return known[0] if known else None

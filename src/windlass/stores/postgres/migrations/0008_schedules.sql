@@ -21,8 +21,8 @@ RETURN json_build_array(
   {schema}._micros((s).floor_at), {schema}._micros((s).last_at),
   {schema}._micros((s).paused_at));
 
--- Remember schedules as a worker has them: an array of [identifier, schedule]. All of them, as
--- they are now.
+-- Remember schedules as a worker has them: an array of [identifier, schedule]. They, as they are
+-- now.
 CREATE FUNCTION {schema}._know(_schedules json, _now timestamptz DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql
 SET lock_timeout = '10s'
@@ -34,8 +34,8 @@ BEGIN
   SELECT x.pair ->> 0, (x.pair ->> 1)::json, at, at, at
   FROM json_array_elements(_schedules) AS x (pair) ORDER BY x.pair ->> 0
   ON CONFLICT (identifier) DO UPDATE SET schedule = excluded.schedule, seen_at = excluded.seen_at;
-  RETURN (SELECT json_agg({schema}._schedule_row(s) ORDER BY s.identifier)::text
-          FROM {schema}._schedules AS s);
+  RETURN (SELECT json_agg({schema}._schedule_row(s))::text FROM {schema}._schedules AS s
+          WHERE s.identifier IN (SELECT x.pair ->> 0 FROM json_array_elements(_schedules) AS x (pair)));
 END $$;
 
 -- Move a schedule from where it is expected to its last instant, and add its jobs: both or
@@ -45,7 +45,7 @@ CREATE FUNCTION {schema}._fire(
   _now timestamptz DEFAULT NULL,
   OUT verdict text, OUT floor_micros bigint
 ) LANGUAGE plpgsql
-SET lock_timeout = '2s'
+SET lock_timeout = '500ms'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, clock_timestamp());
