@@ -10,8 +10,11 @@ async def welcome(user_id: int) -> None: ...
 welcome.enqueue(user_id=7)      # then: windlass run module:app
 """
 
+import typing as _typing
+
 from windlass.app import App, Runner, quick_add_job
 from windlass.client import Client, ScheduleInfo, SyncClient
+from windlass.engine.object_handler import BoundStore
 from windlass.errors import (
     ConfigError,
     CrontabError,
@@ -35,6 +38,10 @@ from windlass.observe.events import Events
 from windlass.tasks.abort import Abort, AbortReason
 from windlass.tasks.context import Context, SyncContext
 from windlass.tasks.task import Task
+from windlass.worker import Handler, Resetter, Worker, WorkerOptions, run_all
+
+if _typing.TYPE_CHECKING:
+    from windlass.table import TableOptions, TableStore
 
 __version__ = "0.1.0"
 
@@ -43,6 +50,7 @@ __all__ = [
     "Abort",
     "AbortReason",
     "App",
+    "BoundStore",
     "Client",
     "Completed",
     "ConfigError",
@@ -51,6 +59,7 @@ __all__ = [
     "CrontabError",
     "Events",
     "Failed",
+    "Handler",
     "Job",
     "JobNotFoundError",
     "JobNotKeptError",
@@ -60,6 +69,7 @@ __all__ = [
     "Nack",
     "Poison",
     "Progress",
+    "Resetter",
     "Retry",
     "RetryAfter",
     "RetryAt",
@@ -70,12 +80,26 @@ __all__ = [
     "StoreError",
     "SyncClient",
     "SyncContext",
+    "TableOptions",
+    "TableStore",
     "Task",
     "ValidationError",
     "WaitTimeoutError",
     "WindlassError",
+    "Worker",
+    "WorkerOptions",
     "__version__",
     "parse_cron_items",
     "parse_crontab",
     "quick_add_job",
+    "run_all",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """`TableStore` and its options need the extra `postgres`, so they are loaded when asked for."""
+    if name in ("TableOptions", "TableStore"):
+        from windlass import table
+
+        return getattr(table, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

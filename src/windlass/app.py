@@ -31,9 +31,10 @@ from windlass import config
 from windlass.client import Client, Portal, Preparer, SyncClient
 from windlass.clock import SYSTEM, Clock
 from windlass.engine.claimer import ForbiddenFlags
+from windlass.engine.engine import Engine, EngineOptions, make_worker_id
+from windlass.engine.scheduler import Scheduling
 from windlass.engine.signals import Signals
 from windlass.engine.task_handler import Defaults, Middleware, TaskHandler
-from windlass.engine.worker import Worker, WorkerOptions, make_worker_id
 from windlass.errors import ConfigError, MissingExtraError, TaskError
 from windlass.model.cron import CronItem, Schedule
 from windlass.model.job import Job, JobSpec
@@ -645,7 +646,7 @@ class Runner:
         self.settings = settings
         self._app = app
         self._store = store
-        self._options = WorkerOptions(
+        self._options = EngineOptions(
             name=settings.worker_name,
             slots=settings.concurrency,
             lease=settings.lease,
@@ -677,7 +678,7 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._supervisor: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-        self.worker: Worker
+        self.worker: Engine
         self.threads_left = False
         """Whether a plain function was still running in its thread when the worker ended."""
 
@@ -685,7 +686,7 @@ class Runner:
         self.events.emit("pool:create", pool=self)
         state = await self._stack.enter_async_context(self._lifespan())
         around = _Around(self._store, self._app.client, state, self._worker_id, self._app.logger)
-        self.worker = Worker(
+        self.worker = Engine(
             self._handler,
             around,
             self._options,
@@ -693,7 +694,7 @@ class Runner:
             clock=self._app._clock,
             keeper_on_loop=getattr(self._app._clock, "is_virtual", False),
             listening=self._on_listening,
-            schedules=self._schedules,
+            scheduling=Scheduling(self._store, self._schedules),
         )
         self.events.emit("pool:listen:connecting", pool=self)
         try:

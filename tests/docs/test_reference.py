@@ -15,7 +15,7 @@ from tests.docs.doc_pages import DOCS, ROOT, all_text, pages, table_rows, withou
 from windlass import errors
 from windlass.config import NAMES, Settings
 from windlass.observe.events import EVENTS
-from windlass.store.port import Store
+from windlass.store.port import Store, WorkStore
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.options import TaskOptions
 
@@ -77,7 +77,9 @@ def test_an_abort_reason_is_mentioned(reason: AbortReason) -> None:
     assert f"`{reason.value}`" in page("tasks.md")
 
 
-@pytest.mark.parametrize("verb", [v for v in vars(Store) if not v.startswith("_")])
+@pytest.mark.parametrize(
+    "verb", sorted(v for v in {*vars(WorkStore), *vars(Store)} if not v.startswith("_"))
+)
 def test_a_verb_of_the_port_is_mentioned(verb: str) -> None:
     assert is_mentioned(verb, page("architecture.md"))
 

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from windlass import App, Events, Job, Runner
-from windlass.engine.handler import ObjectHandler
-from windlass.engine.worker import Worker, WorkerOptions
+from windlass.engine.engine import Engine, EngineOptions
+from windlass.engine.object_handler import ObjectHandler
 from windlass.store.port import Store
 from windlass.store.records import ClaimRequest, Lease, Outcome, Settled, Verdict
 from windlass.stores.memory import MemoryStore
@@ -58,7 +58,7 @@ class Bench:
         self.app = self.new_app()
         self.seen: list[Any] = []
         self._runners: list[Runner] = []
-        self._workers: list[Worker] = []
+        self._workers: list[Engine] = []
 
     def new_app(self, **options: Any) -> App:
         """Another app on the same store."""
@@ -81,14 +81,16 @@ class Bench:
         events: Events | None = None,
         plan: dict[str, Any] | None = None,
         **options: Any,
-    ) -> Worker:
+    ) -> Engine:
         """A generic worker around a user's object."""
         around = Around(self.store, self.app)
-        handler = ObjectHandler(target, tasks, around, **(plan or {}))
-        worker = Worker(
+        handler = ObjectHandler(
+            target, self.store, tasks, slots=options.get("slots", 10), **(plan or {})
+        )
+        worker = Engine(
             handler,
             around,
-            WorkerOptions(**options),
+            EngineOptions(**options),
             events=events,
             clock=self.clock,
             keeper_on_loop=True,

@@ -271,16 +271,44 @@ async def test_hooks_run_in_order_and_post_handle_after_the_outcome_is_stored(
     bad = await bench.add("t", {"bad": True})
     await bench.start_object(hooked, slots=1)
     await bench.idle()
-    said = [line for line in bench.seen if line != "pre_dequeue"]
-    assert said == [
+    said = {each.id: [line for line in bench.seen if f" {each.id}" in line] for each in (job, bad)}
+    assert said[job.id] == [
         f"pre_handle {job.id}",
         f"handle {job.id}",
         f"post_handle {job.id} completed",
-        f"pre_handle {bad.id}",
-        f"post_handle {bad.id} failed",
     ]
+    assert said[bad.id] == [f"pre_handle {bad.id}", f"post_handle {bad.id} failed"]
     assert bench.seen[0] == "pre_dequeue"
     assert {request.limit for _, request, _ in bench.ledger.claims} == {1}, "one by one"
+
+
+@virtual
+async def test_a_slow_post_handle_keeps_no_outcome_from_being_written(bench: Bench) -> None:
+    class Slow:
+        running = most = ended = 0
+
+        async def handle(self, ctx: Context, store: Any, record: Any) -> None: ...
+
+        async def post_handle(self, ctx: Context, record: Any) -> None:
+            assert await bench.gone(record)
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await asyncio.sleep(100)
+            self.running -= 1
+            self.ended += 1
+
+    slow = Slow()
+    for _ in range(30):
+        await bench.add("t")
+    worker = await bench.start_object(slow, slots=2, prefetch=0, grace=2_000.0)
+    await asyncio.sleep(50)
+    assert slow.ended == 0
+    assert 2 <= slow.most <= 4, "no more than the slots could have begun meanwhile"
+    await asyncio.sleep(1_000)
+    ended = slow.ended
+    assert ended >= 18
+    await worker.stop()
+    assert slow.running == 0 and slow.ended > ended, "a stop waits for them"
 
 
 @virtual

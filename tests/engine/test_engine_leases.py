@@ -310,7 +310,9 @@ async def test_a_job_that_kills_its_worker_is_parked(
     found = await bench.get(job)
     assert (found.state, found.resets) == (JobState.FAILED, 3)
     assert "its worker died 3 times" in (found.last_error or "")
-    assert f"gave up on 1 jobs whose workers died: {job.id}" in caplog.text
+    assert (
+        f"ended 1 jobs whose workers died (failed, or cancelled as asked): {job.id}" in caplog.text
+    )
     await runner.stop()
 
 

@@ -183,7 +183,11 @@ def _settler(bench: Bench, **hooks: Any) -> settler.Settler:
 
     outage = Outage(scoped(None, "test"))
     return settler.Settler(
-        bench.store, outage, hooks.get("before", nothing), hooks.get("after", nothing)
+        bench.store,
+        outage,
+        scoped(None, "test"),
+        hooks.get("before", nothing),
+        hooks.get("after", nothing),
     )
 
 

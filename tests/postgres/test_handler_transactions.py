@@ -18,7 +18,7 @@ from windlass.errors import LeaseLostError
 from windlass.model.job import Job
 from windlass.store.records import ClaimRequest, NewJob
 from windlass.stores.postgres import PostgresStore, handlers
-from windlass.stores.postgres.transaction import _has_committed
+from windlass.stores.postgres.transaction import JobEnding, _has_committed
 
 Steps = Generator[Any, Any, None]
 T = TypeVar("T")
@@ -364,9 +364,9 @@ def test_numbers_of_transactions_on_another_server(schema: Schema) -> None:
         with psycopg.connect(schema.url) as connection:
             found = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
         assert found is not None
+        ending = JobEnding(f'"{schema.name}"', lease, lambda: None)
         for number in (found[0], str(int(found[0]) + 1_000_000)):
-            asked = _has_committed(store._address, f'"{schema.name}"', lease, number)
-            assert asked is False
+            assert _has_committed(store._address, ending, number) is False
         await store.close()
 
     asyncio.run(scenario())

@@ -55,9 +55,10 @@ async def started_with(app: App, **options: Any) -> dict[str, Schedule]:
     app.events.on("cron:started", on_started)
     try:
         runner = await app.run(handle_signals=False, **options)
-        if runner.worker._schedules:
+        schedules = runner._schedules
+        if schedules:
             await begun
-        found = {schedule.identifier: schedule for schedule in runner.worker._schedules}
+        found = {schedule.identifier: schedule for schedule in schedules}
         await runner.stop()
         return found
     finally:

@@ -15,7 +15,8 @@ from windlass.clock import Clock
 from windlass.engine.handler import Handler, maybe_await
 from windlass.engine.slots import Slots
 from windlass.observe.events import Events
-from windlass.store.port import Store
+from windlass.observe.logs import Scoped
+from windlass.store.port import WorkStore
 from windlass.store.records import ClaimRequest, Lease
 
 AHEAD_SECONDS = 0.25
@@ -24,6 +25,7 @@ REFILL = 500
 MOST_AT_ONCE = 20_000
 MOST_TEXT = 16_000_000
 TOO_OLD = 2.0
+FENCED_PAUSE = 0.2
 
 Flags = Sequence[str] | None
 ForbiddenFlags = Flags | Callable[[], "Flags | Awaitable[Flags]"]
@@ -34,7 +36,7 @@ class Claimer:
 
     def __init__(
         self,
-        store: Store,
+        store: WorkStore,
         slots: Slots,
         handler: Handler,
         *,
@@ -49,7 +51,10 @@ class Claimer:
         events: Events,
         clock: Clock,
         finished: Callable[[str], None],
+        logger: Scoped,
         held: Callable[[], int],
+        hooks: Callable[[], int],
+        is_fenced: Callable[[], bool],
     ) -> None:
         self._store = store
         self._slots = slots
@@ -65,7 +70,10 @@ class Claimer:
         self._events = events
         self._clock = clock
         self._finished = finished
+        self._logger = logger
         self._held = held
+        self._hooks = hooks
+        self._is_fenced = is_fenced
         self._pre_dequeue = getattr(handler, "pre_dequeue", None)
         self._tasks = tuple(handler.tasks)
         self._longer = {
@@ -94,11 +102,14 @@ class Claimer:
         self._give_back_old()
         if self.is_closed:
             return self._until_old()
+        if self._is_fenced():
+            return FENCED_PAUSE
         wanted = min(self._wanted(), self._bound)
         if wanted <= 0:
             self._dry = False  # a slot that runs out must wake this loop, hint or no hint
             return self._until_old()
-        if self._pre_dequeue is not None and not await maybe_await(self._pre_dequeue()):
+        conditions = await self._ask_hook()
+        if conditions is None:
             return self._poll_interval
         flags = await self._flags()
         now = self._clock.monotonic()
@@ -120,6 +131,7 @@ class Claimer:
                     longer_leases=self._longer,
                     forbidden_flags=flags,
                     past_heads=past_heads,
+                    conditions=conditions,
                 )
             )
         except Exception as error:
@@ -133,6 +145,20 @@ class Claimer:
         if self._once and len(leases) < wanted and await self._store.promote(MOST_AHEAD):
             self._hinted = True  # what was due is ready only now
         return self._took(leases, wanted)
+
+    async def _ask_hook(self) -> tuple[Any, ...] | None:
+        """What `pre_dequeue` adds to the next claim; None if there is to be none now."""
+        if self._pre_dequeue is None:
+            return ()
+        try:
+            answer = await maybe_await(self._pre_dequeue())
+        except Exception:  # the user's hook: jobs wait until it answers again
+            self._logger.exception("pre_dequeue raised, so no job is taken")
+            return None
+        may_claim, conditions = answer if isinstance(answer, tuple | list) else (answer, ())
+        if conditions is not None and not isinstance(conditions, list | tuple):
+            conditions = (conditions,)  # one of them, by itself
+        return tuple(conditions or ()) if may_claim else None
 
     def _took(self, leases: Sequence[Lease], wanted: int) -> float | None:
         if leases:
@@ -161,9 +187,13 @@ class Claimer:
 
     def _wanted(self) -> int:
         """How many to ask for now; nothing while the buffer lacks less than half, or `REFILL`."""
+        if self._hooks() >= self._slots.count:
+            return 0  # each `post_handle` that is not done yet is somebody's work still
         if self._pre_dequeue is not None:
+            # One by one, and only after the last one's `pre_handle`, which may change the answer.
             self._slots.low_water = 0
-            return min(1, self._slots.free) if self._slots.buffered == 0 else 0
+            is_settled = self._slots.buffered == 0 and self._slots.preparing == 0
+            return min(1, self._slots.free) if is_settled else 0
         ahead = self._ahead()
         self._slots.low_water = max((ahead + 1) // 2, ahead - REFILL)
         free = self._slots.free

@@ -21,6 +21,8 @@ class Delivery:
     `is_fenced` is set when its lease could not be renewed in time, so that another worker may have
     the job, or have had it.
 
+    `is_refused` is set once somebody was told that the database will not have its outcome.
+
     `remains` is a thread that could not be stopped: the job is settled, but its slot stays taken
     until the thread ends.
     """
@@ -30,6 +32,7 @@ class Delivery:
     is_over = False
     settled_inside = False
     is_fenced = False
+    is_refused = False
     keep: float | None = None
     error: BaseException | None = None
     notes: list[Note] | None = None
@@ -38,12 +41,20 @@ class Delivery:
     remains: asyncio.Future[Any] | None = None
     extension: float | None = None
     owned_until = 0.0
+    _record: Any = None
 
     def __init__(self, lease: Lease, loop: asyncio.AbstractEventLoop, claimed_at: float) -> None:
         self.lease = lease
         self.loop = loop
         self.claimed_at = claimed_at
         self.abort = Abort()
+
+    @property
+    def record(self) -> Any:
+        """What a handler's hooks are given, the same object each time."""
+        if self._record is None:
+            self._record = self.lease.record
+        return self._record
 
     def stop(self, reason: AbortReason) -> None:
         """Tell the handler to stop, by whatever means it can be told.

@@ -14,7 +14,7 @@ from windlass.engine.delivery import Delivery
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS
 from windlass.model.retry import DEFAULT_RETRY, Retry
 from windlass.store.records import COMPLETE, Complete
-from windlass.tasks.context import Context, Surroundings
+from windlass.tasks.context import Context
 
 Run = Callable[[Context, Delivery], Coroutine[Any, Any, Any]]
 
@@ -37,39 +37,18 @@ class Handler(Protocol):
 
     Three hooks are found by presence; each may be a coroutine function or a plain one:
 
-    * `pre_dequeue() -> bool`: False vetoes the next claim. Jobs are then claimed one by one.
+    * `pre_dequeue() -> bool`, or `(bool, conditions)`: False vetoes the next claim, conditions (in
+      the store's own terms) narrow it. Jobs are then claimed one by one, each after the
+      `pre_handle` of the one before.
     * `pre_handle(context, record)`: before the handler, as part of the job.
-    * `post_handle(context, record)`: after the outcome is stored, whatever it was.
+    * `post_handle(context, record)`: for every job that was begun, after its outcome is stored,
+      whatever it was, and also where it was not stored because the job was lost.
     """
 
     @property
     def tasks(self) -> Sequence[str]: ...
 
     def plan(self, task: str) -> Plan: ...
-
-
-class ObjectHandler:
-    """Serves one or more tasks with a user's object: `handle(context, store, record)`.
-
-    The optional hooks are found by presence. A plain function is a handler too.
-    """
-
-    def __init__(
-        self, target: Any, tasks: Sequence[str], around: Surroundings, **plan: Any
-    ) -> None:
-        self._handle = getattr(target, "handle", target)
-        self._around = around
-        self.tasks = tuple(tasks)
-        self._plan = Plan(run=self._run, **plan)
-        for hook in ("pre_dequeue", "pre_handle", "post_handle"):
-            if hasattr(target, hook):
-                setattr(self, hook, getattr(target, hook))
-
-    def plan(self, task: str) -> Plan:
-        return self._plan
-
-    async def _run(self, context: Context, delivery: Delivery) -> Any:
-        return await maybe_await(self._handle(context, self._around.store, context.job))
 
 
 async def maybe_await(value: Any) -> Any:

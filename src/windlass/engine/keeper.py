@@ -6,7 +6,7 @@ virtual time the test's loop hosts it.
 
 Three times matter, all on this process's monotonic clock:
 
-* every lease/3 the worker's lease is renewed, which covers all its jobs at once;
+* every `renew_every` (lease/3) the worker's lease is renewed, which covers all its jobs at once;
 * every second, while jobs run, it only asks: was one lost, should one stop?
 * `lease − margin` after the *start* of the last renewal that worked, nobody can be sure any more
   that the jobs are ours, so every handler is told to stop (self-fencing) before the store could
@@ -57,6 +57,7 @@ class Keeper:
         outage: Outage,
         logger: Scoped,
         refused: Callable[[StoreError], None] = lambda error: None,
+        renew_every: float | None = None,
     ) -> None:
         self._refused = refused
         self._has_renewed = False
@@ -67,9 +68,15 @@ class Keeper:
         self._clock = clock
         self._outage = outage
         self._logger = logger
+        self._renew_every = lease / 3 if renew_every is None else renew_every
         self._margin = min(lease / 5, 5.0)
         self._renew_at = clock.monotonic()
         self._fence_at = self._renew_at + lease - self._margin
+
+    @property
+    def is_past_fence(self) -> bool:
+        """Whether leases could not be renewed in time, so that whatever is claimed is lost."""
+        return self._clock.monotonic() >= self._fence_at
 
     def step(self) -> float:
         """Do what is due; the seconds until the next step."""
@@ -113,7 +120,8 @@ class Keeper:
             delivery.owned_until = max(delivery.owned_until, now + seconds)
             if delivery.extension == seconds:  # not asked for more in the meantime
                 delivery.extension = None
-        self._renew_at = now + self._lease / 3
+        # What somebody's transaction holds is tried again soon: its lease goes on running out.
+        self._renew_at = now + min(self._renew_every, CHECK_EVERY if renewal.locked else 1e9)
         self._fence_at = now + self._lease - self._margin
         self._obey(renewal)
 

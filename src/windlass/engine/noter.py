@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import gather
 from collections.abc import Iterable
 
 from windlass.engine.delivery import Delivery
 from windlass.errors import StoreError
 from windlass.observe.logs import Scoped
-from windlass.store.port import Store
-from windlass.store.records import Note
+from windlass.store.port import WorkStore
+from windlass.store.records import Note, Verdict
 
 INTERVAL = 0.25
 
@@ -17,7 +18,7 @@ INTERVAL = 0.25
 class Noter:
     """Notes are decoration: one that cannot be written is logged and dropped."""
 
-    def __init__(self, store: Store, logger: Scoped) -> None:
+    def __init__(self, store: WorkStore, logger: Scoped) -> None:
         self._store = store
         self._logger = logger
         self._pending: dict[int, Delivery] = {}
@@ -42,12 +43,18 @@ class Noter:
                 self._pending.pop(id(delivery), None)
                 notes, delivery.notes = delivery.notes, None
                 writes += [self._write(delivery, note) for note in notes or ()]
-            await asyncio.gather(*writes)  # begun in order, and stored in one go where it can be
+            # Begun in order, and stored in one go where it can be.
+            for delivery, note in reversed([held for held in await gather(*writes) if held]):
+                delivery.notes = [note, *(delivery.notes or ())]
+                self._pending[id(delivery)] = delivery
 
-    async def _write(self, delivery: Delivery, note: Note) -> None:
+    async def _write(self, delivery: Delivery, note: Note) -> tuple[Delivery, Note] | None:
+        """What must be tried again, because somebody's transaction holds the job."""
         try:
-            await self._store.note(delivery.lease, note)
+            if await self._store.note(delivery.lease, note) is Verdict.BUSY:
+                return delivery, note
         except StoreError as error:
             self._logger.warning(
                 "a note of job %d was not stored: %s", delivery.lease.job_id, error
             )
+        return None

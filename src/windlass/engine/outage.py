@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from windlass.errors import StoreBusyError, StoreError, StoreUnavailableError
 from windlass.observe.logs import Scoped
 
 _FIRST = 0.1
@@ -16,6 +17,7 @@ class Outage:
     def __init__(self, logger: Scoped, away: set[int] | None = None) -> None:
         self._logger = logger
         self._failures = 0
+        self._refusal = ""
         self._away: set[int] = set() if away is None else away
         """Who waits for the database at the moment, of all siblings."""
 
@@ -24,7 +26,13 @@ class Outage:
 
     def failed(self, error: BaseException) -> float:
         """Note a failure; the seconds to wait before the next try, bounded and jittered."""
-        if not self._away:
+        if isinstance(error, StoreError) and not isinstance(
+            error, StoreUnavailableError | StoreBusyError
+        ):
+            if str(error) != self._refusal:
+                self._refusal = str(error)
+                self._logger.error("the database refuses a call, which is tried again: %s", error)
+        elif not self._away:
             self._logger.warning("the database does not answer, waiting for it: %s", error)
         self._away.add(id(self))
         self._failures = min(self._failures + 1, 16)
@@ -34,6 +42,7 @@ class Outage:
     def worked(self) -> None:
         if self._failures:
             self._failures = 0
+            self._refusal = ""
             self._away.discard(id(self))
             if not self._away:
                 self._logger.info("the database answers again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.store.port import Store
+from windlass.store.port import WorkStore
 
 MOST_AT_ONCE = 1_000
 HELD_PAUSE = 0.25
@@ -11,7 +11,7 @@ HELD_PAUSE = 0.25
 class Promoter:
     """Sleeps until the next job is due; a hint (something was scheduled) makes it look again."""
 
-    def __init__(self, store: Store, poll_interval: float) -> None:
+    def __init__(self, store: WorkStore, poll_interval: float) -> None:
         self._store = store
         self._poll_interval = poll_interval
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.store.port import Store
+from windlass.store.port import WorkStore
 
 MOST_AT_ONCE = 500
 INTERVAL = 30.0
@@ -10,7 +10,7 @@ BETWEEN = 0.05
 
 
 class Pruner:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: WorkStore) -> None:
         self._store = store
 
     async def step(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from windlass.observe.logs import Scoped
-from windlass.store.port import Store
+from windlass.store.port import WorkStore
 
 MOST_AT_ONCE = 1_000
 
@@ -13,7 +13,7 @@ MOST_AT_ONCE = 1_000
 class Reaper:
     """Any number may run; the interval is jittered so that they do not run in step."""
 
-    def __init__(self, store: Store, interval: float, max_resets: int, logger: Scoped) -> None:
+    def __init__(self, store: WorkStore, interval: float, max_resets: int, logger: Scoped) -> None:
         self._store = store
         self._interval = interval
         self._max_resets = max_resets
@@ -25,7 +25,7 @@ class Reaper:
             self._logger.warning("took back %d jobs of dead workers", len(reaped.requeued))
         if reaped.ended:
             self._logger.error(
-                "gave up on %d jobs whose workers died: %s",
+                "ended %d jobs whose workers died (failed, or cancelled as asked): %s",
                 len(reaped.ended),
                 ", ".join(map(str, reaped.ended[:10])),
             )

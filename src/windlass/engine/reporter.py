@@ -25,19 +25,16 @@ class Reporter:
         self, handler: Handler, around: Surroundings, *, events: Events, logger: Scoped, worker: Any
     ) -> None:
         self._post_handle = getattr(handler, "post_handle", None)
+        self.has_hook = self._post_handle is not None
         self._around = around
         self._events = events
         self._logger = logger
         self._worker = worker
 
     def is_heard(self) -> bool:
-        return (
-            self._post_handle is not None
-            or self._logger.isEnabledFor(logging.INFO)
-            or any(map(self._events.wants, _ENDINGS))
-        )
+        return self._logger.isEnabledFor(logging.INFO) or any(map(self._events.wants, _ENDINGS))
 
-    async def tell(self, delivery: Delivery, outcome: Outcome, settled: Settled) -> None:
+    def tell(self, delivery: Delivery, outcome: Outcome, settled: Settled) -> None:
         job = delivery.lease.job
         error = delivery.error
         self._log(delivery, job, outcome, settled)
@@ -48,11 +45,15 @@ class Reporter:
             if settled.state is JobState.FAILED:
                 self._events.emit("job:failed", worker=self._worker, job=job, error=error)
         self._events.emit("job:complete", worker=self._worker, job=job, error=error)
-        if self._post_handle is not None:
-            try:
-                await maybe_await(self._post_handle(Context(self._around, delivery), job))
-            except Exception:  # the user's hook: the job is settled, so only the hook failed
-                self._logger.exception("post_handle raised after job %d", job.id)
+
+    async def call_hook(self, delivery: Delivery) -> None:
+        """`post_handle`, for every job that was begun, whatever became of it."""
+        assert self._post_handle is not None
+        context = Context(self._around, delivery)
+        try:
+            await maybe_await(self._post_handle(context, delivery.record))
+        except Exception:  # the user's hook: the job is settled, so only the hook failed
+            self._logger.exception("post_handle raised after job %d", delivery.lease.job_id)
 
     def _log(self, delivery: Delivery, job: Job, outcome: Outcome, settled: Settled) -> None:
         error = delivery.error

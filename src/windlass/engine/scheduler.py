@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.clock import Clock, to_datetime
 from windlass.errors import (
@@ -49,6 +49,13 @@ LONGEST_WAIT = 10.0
 """The longest pause after a failure, and while somebody's transaction is in the way."""
 PLANS_AT_ONCE = 50
 _NEVER = 2**62
+
+
+class Scheduling(NamedTuple):
+    """Schedules, and the queue their jobs go to."""
+
+    store: Store
+    schedules: Sequence[Schedule]
 
 
 class Stretch:
@@ -139,8 +146,7 @@ class Scheduler:
 
     def __init__(
         self,
-        store: Store,
-        schedules: Sequence[Schedule],
+        scheduling: Scheduling,
         *,
         poll_interval: float,
         clock: Clock,
@@ -148,8 +154,7 @@ class Scheduler:
         logger: Scoped,
         worker: Any,
     ) -> None:
-        self._store = store
-        self._schedules = schedules
+        self._store, self._schedules = scheduling
         self._look_every = poll_interval * LOOK_EVERY
         self._clock = clock
         self._events = events

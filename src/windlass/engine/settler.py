@@ -11,9 +11,16 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.engine.delivery import Delivery
 from windlass.engine.outage import Outage
-from windlass.errors import OutcomeUnknownError, StoreClosedError
+from windlass.errors import (
+    OutcomeUnknownError,
+    StoreBusyError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
 from windlass.model.job import JobState
-from windlass.store.port import Store
+from windlass.observe.logs import Scoped
+from windlass.store.port import WorkStore
 from windlass.store.records import Outcome, Settled, Verdict
 
 Settlement = tuple[Delivery, Outcome]
@@ -21,6 +28,8 @@ After = Callable[[Sequence[Settlement], Sequence[Settled]], Awaitable[None]]
 
 MOST_AT_ONCE = 1_000
 MOST_WAITING = 5_000
+MOST_REFUSED = 100
+"""Outcomes that may wait to be written, and be refused by the database, before slots wait too."""
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 
@@ -30,18 +39,21 @@ class Settler:
 
     def __init__(
         self,
-        store: Store,
+        store: WorkStore,
         outage: Outage,
+        logger: Scoped,
         before: Callable[[Sequence[Settlement]], Awaitable[None]],
         after: After,
     ) -> None:
         self._store = store
         self._outage = outage
+        self._logger = logger
         self._before = before
         self._after = after
         self._waiting: list[Settlement] = []
         self._task: asyncio.Task[None] | None = None
         self._held: list[Settlement] = []
+        self._refused = 0
         self._held_task: asyncio.Task[None] | None = None
         self._room: asyncio.Event | None = None
 
@@ -54,7 +66,7 @@ class Settler:
 
     @property
     def is_full(self) -> bool:
-        return len(self._waiting) >= MOST_WAITING
+        return len(self._waiting) >= MOST_WAITING or self._refused >= MOST_REFUSED
 
     async def room(self) -> None:
         """Wait until there is room for more."""
@@ -82,9 +94,6 @@ class Settler:
                 del self._waiting[:MOST_AT_ONCE]
                 await self._before(batch)
                 await self._settle_all(batch)
-                if self._room is not None and not self.is_full:
-                    self._room.set()
-                    self._room = None
         finally:
             self._task = None
 
@@ -108,7 +117,11 @@ class Settler:
                 self._held_task = asyncio.get_running_loop().create_task(
                     self._write_held(), name="windlass-settler-held"
                 )
+        self._refused = sum(delivery.is_refused for delivery, _ in self._held)
         await self._after([settlement for settlement, _ in told], [answer for _, answer in told])
+        if self._room is not None and not self.is_full:
+            self._room.set()
+            self._room = None
 
     async def _write_held(self) -> None:
         pause = FIRST_PAUSE
@@ -128,7 +141,7 @@ class Settler:
         """
         left = list(batch)
         settled: list[Settled] = []
-        size = len(left)
+        most = size = len(left)
         is_unsure = False
         while left:
             try:
@@ -142,13 +155,29 @@ class Settler:
             except StoreClosedError:
                 return None
             except Exception as error:  # whatever it is: giving up would leave the jobs running
+                if size == 1 and _is_refusal(error):
+                    # The database is there and will not have this one: the others go on.
+                    self._tell_refused(left.pop(0)[0], error)
+                    settled.append(Settled(Verdict.BUSY))
+                    continue
                 is_unsure = is_unsure or isinstance(error, OutcomeUnknownError)
                 size = max(1, size // 2)
-                await asyncio.sleep(self._outage.failed(error))
+                if not _is_refusal(error):
+                    await asyncio.sleep(self._outage.failed(error))
             else:
                 del left[:size]
+                size = min(most, 2 * size)
                 self._outage.worked()
         return settled
+
+    def _tell_refused(self, delivery: Delivery, error: Exception) -> None:
+        if not delivery.is_refused:
+            delivery.is_refused = True
+            self._logger.error(
+                "the outcome of job %d is refused, and will be tried again: %s",
+                delivery.lease.job_id,
+                error,
+            )
 
     async def _sure(self, delivery: Delivery, answer: Settled) -> Settled:
         """The answer after an earlier one was lost.
@@ -160,3 +189,9 @@ class Settler:
             return answer
         job = await self._store.get(delivery.lease.job_id)
         return Settled(Verdict.APPLIED, JobState.COMPLETED if job is None else job.state)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the database answered, and said no: a constraint, say, or a trigger of the user's."""
+    passes = StoreUnavailableError, StoreBusyError
+    return isinstance(error, StoreError) and not isinstance(error, passes)

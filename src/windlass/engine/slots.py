@@ -49,6 +49,8 @@ class Slots:
         self.count = count
         self.running = 0
         self.started = 0
+        self.preparing = 0
+        """Jobs whose `pre_handle` has not ended yet."""
         self.pace: float | None = None
         """Seconds a job takes, averaged over the recent ones; None before the first."""
         self.low_water = 0
@@ -99,6 +101,10 @@ class Slots:
         added = 0
         for lease in leases:
             delivery = Delivery(lease, self._loop, now)
+            if (lost := self._held.get(lease.job_id)) is not None:
+                # Its job was taken from it and given to this worker again; once out of `_held`
+                # nobody else would tell it.
+                lost.stop(AbortReason.TAKEN_BY_ANOTHER_WORKER)
             self._held[lease.job_id] = delivery
             if owned_until:
                 delivery.owned_until = owned_until.get(lease.task, 0.0)
@@ -254,8 +260,14 @@ class Slots:
         self._end(delivery, outcome)
 
     def _after_hook(self, run: Run) -> Run:
+        self.preparing += 1
+
         async def hooked(context: Context, delivery: Delivery) -> Any:
-            await maybe_await(self._pre_handle(context, context.job))
+            try:
+                await maybe_await(self._pre_handle(context, delivery.record))
+            finally:
+                self.preparing -= 1
+                self._hungry()
             return await run(context, delivery)
 
         return hooked

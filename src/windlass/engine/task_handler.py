@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import inspect
-import threading
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -16,6 +13,7 @@ import msgspec
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Plan, Run
 from windlass.engine.processes import ProcessPool
+from windlass.engine.threads import Threads
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS
 from windlass.model.retry import DEFAULT_RETRY, Retry
 from windlass.store.records import COMPLETE, Complete
@@ -51,7 +49,7 @@ class TaskHandler:
         self._registry = registry
         self._defaults = defaults
         self._middleware = tuple(middleware)
-        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="windlass-thread")
+        self._threads = Threads(slots)
         self._processes = ProcessPool(slots)
 
     def plan(self, task: str) -> Plan:
@@ -79,13 +77,7 @@ class TaskHandler:
     def close(self) -> bool:
         """Let go of threads and processes; False if a thread is still busy."""
         self._processes.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        return not any(_is_busy(thread) for thread in self._threads._threads)
-
-
-def _is_busy(thread: threading.Thread) -> bool:
-    thread.join(timeout=0.05)
-    return thread.is_alive()
+        return self._threads.close()
 
 
 def _on_loop(task: AnyTask) -> Run:
@@ -99,28 +91,18 @@ def _on_loop(task: AnyTask) -> Run:
     return run
 
 
-def _in_thread(task: AnyTask, threads: ThreadPoolExecutor) -> Run:
+def _in_thread(task: AnyTask, threads: Threads) -> Run:
     """A plain function gets the Context that blocks; an `async def` gets a loop of its own."""
     function, bind = task.function, task.style.bind
 
     def call(context: Context, payload: str) -> Any:
         args, kwargs = bind(payload, context)
-        try:
-            result = function(*args, **kwargs)
-            return asyncio.run(result) if inspect.iscoroutine(result) else result
-        except (StopIteration, GeneratorExit) as error:  # neither can pass through an await
-            raise RuntimeError(f"the handler raised {type(error).__name__}") from error
+        result = function(*args, **kwargs)
+        return asyncio.run(result) if inspect.iscoroutine(result) else result
 
     async def run(context: Context, delivery: Delivery) -> Any:
         inner = context if task.is_async else SyncContext(context._around, delivery)
-        variables = contextvars.copy_context()
-        work = asyncio.get_running_loop().run_in_executor(
-            threads, variables.run, call, inner, delivery.lease.payload
-        )
-        # Its slot may have been told to stop, and then nobody awaits how it ends.
-        work.add_done_callback(lambda done: done.cancelled() or done.exception())
-        delivery.remains = work
-        return await asyncio.shield(work)
+        return await threads.run(delivery, call, inner, delivery.lease.payload)
 
     return run
 

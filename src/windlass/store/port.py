@@ -86,8 +86,11 @@ class Transaction(Protocol):
     def complete(self, outcome: Outcome) -> None: ...
 
 
-class Store(Protocol):
-    """One queue in one database."""
+class WorkStore(Protocol):
+    """Where jobs to be worked on are: all that the engine knows of a store.
+
+    `Store` is a whole queue; a table that its users fill themselves is less, and enough for this.
+    """
 
     @property
     def capabilities(self) -> Capabilities: ...
@@ -110,12 +113,6 @@ class Store(Protocol):
         hears, from any thread, when hints of other processes begin to arrive (None) and why they
         stopped (an error).
         """
-
-    # ── producers ──
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
-        """Add all of them or none, in the order given. Two with one key: the last wins."""
-
-    def joined(self, connection: Any) -> Joined: ...
 
     # ── workers ──
     async def claim(self, request: ClaimRequest) -> list[Lease]:
@@ -157,6 +154,19 @@ class Store(Protocol):
     async def prune(self, limit: int) -> int:
         """Remove finished jobs that were kept long enough, at most `limit` in one step."""
 
+    # ── a look ──
+    async def get(self, job_id: int) -> Job | None: ...
+
+
+class Store(WorkStore, Protocol):
+    """One queue in one database."""
+
+    # ── producers ──
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        """Add all of them or none, in the order given. Two with one key: the last wins."""
+
+    def joined(self, connection: Any) -> Joined: ...
+
     # ── schedules ──
     async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
         """Remember schedules as a worker has them; those that are new are known since now.
@@ -185,8 +195,6 @@ class Store(Protocol):
         """Know it no more; the schedule as it was."""
 
     # ── operators: locked (running) jobs are skipped; what changed is returned ──
-    async def get(self, job_id: int) -> Job | None: ...
-
     async def get_by_key(self, key: str) -> Job | None: ...
 
     async def find(self, wanted: JobFilter) -> list[Job]: ...

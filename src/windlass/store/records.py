@@ -7,6 +7,7 @@ batch crosses the port without a Python object per field.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -70,6 +71,11 @@ class Lease(msgspec.Struct, array_like=True, gc=False):
     last_error: str | None
 
     @property
+    def record(self) -> Any:
+        """What a generic handler is given: the job, or the row in a store of users' own tables."""
+        return self.job
+
+    @property
     def job(self) -> Job:
         """The job as a user sees it while it runs; built anew on each call."""
         return Job(
@@ -102,6 +108,7 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     the next free slots must take them). `lease` is the worker's own lease in seconds,
     `longer_leases` the tasks that asked for more. With `past_heads` the store also looks behind
     heads of serial queues that this worker may not run (unknown task, forbidden flag).
+    `conditions` are what a `pre_dequeue` hook adds, in the store's own terms; most know none.
     """
 
     worker: str
@@ -112,6 +119,7 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     longer_leases: dict[str, float] = {}
     forbidden_flags: tuple[str, ...] = ()
     past_heads: bool = False
+    conditions: tuple[Any, ...] = ()
 
 
 # ── how a delivery ended ────────────────────────────────────────────────────────────────────

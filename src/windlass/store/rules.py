@@ -13,10 +13,20 @@ from typing import assert_never
 import msgspec
 
 from windlass.clock import to_datetime, to_micros
+from windlass.errors import ConfigError
 from windlass.model import payload as payloads
 from windlass.model.job import Job, JobState, Progress
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS
-from windlass.store.records import MAX_LOG, Cancel, Complete, Fail, NewJob, Outcome, Release
+from windlass.store.records import (
+    MAX_LOG,
+    Cancel,
+    ClaimRequest,
+    Complete,
+    Fail,
+    NewJob,
+    Outcome,
+    Release,
+)
 
 WAITING = (JobState.SCHEDULED, JobState.READY)
 
@@ -25,6 +35,12 @@ LAST_INSTANT = to_micros(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
 
 SUPERSEDED = "replaced or removed by its key while it ran, and did not complete"
 KILLED = "its worker died {0} times while this job ran (max_resets); it will not run again"
+
+
+def refuse_conditions(request: ClaimRequest) -> None:
+    """For stores that know none: ignoring one would run jobs that somebody wanted left alone."""
+    if request.conditions:
+        raise ConfigError("this store knows no conditions; let pre_dequeue return True or False")
 
 
 class Row(msgspec.Struct, array_like=True, gc=False):

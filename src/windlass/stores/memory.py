@@ -139,6 +139,7 @@ class MemoryStore:
     # ── workers ──
 
     async def claim(self, request: ClaimRequest) -> list[Lease]:
+        rules.refuse_conditions(request)
         with self._lock:
             now = self._start()
             self._beat(request.worker, request.lease, now)

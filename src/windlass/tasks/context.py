@@ -18,7 +18,7 @@ from windlass.model import payload as payloads
 from windlass.model.job import Job, JobSpec, Progress
 from windlass.model.names import check_seconds
 from windlass.observe.logs import Scoped, scoped
-from windlass.store.port import Store, Transaction
+from windlass.store.port import Transaction, WorkStore
 from windlass.store.records import Complete, Lease, Note
 from windlass.tasks.abort import Abort
 
@@ -53,7 +53,7 @@ class Surroundings(Protocol):
     """What all jobs of one worker share."""
 
     @property
-    def store(self) -> Store: ...
+    def store(self) -> WorkStore: ...
 
     @property
     def producer(self) -> Producer: ...
@@ -79,6 +79,8 @@ class Context:
 
     _job: Job | None = None
     _logger: Scoped | None = None
+    _is_inside = False
+    """Whether its handler was given a transaction, in which it cannot open another."""
 
     def __init__(self, around: Surroundings, delivery: Delivery) -> None:
         self._around = around
@@ -179,6 +181,8 @@ class Context:
         `await tx.complete(output)`; a plain function uses `with` and no `await`. Jobs added inside
         the block, in whatever way, belong to the transaction too.
         """
+        if self._is_inside:
+            raise WindlassError("this handler is in its transaction already; use its store")
         return JobTransaction(self._around.store, self._delivery)
 
 
@@ -244,7 +248,7 @@ async def _entered(opened: AbstractContextManager[T], thread: _OwnThread) -> T:
 class OpenTransaction:
     """The transaction a handler is inside of; jobs it adds meanwhile belong to it."""
 
-    def __init__(self, store: Store, connection: Any) -> None:
+    def __init__(self, store: WorkStore, connection: Any) -> None:
         self.store = store
         self.connection: Any = connection
 
@@ -252,7 +256,7 @@ class OpenTransaction:
 _inside: ContextVar[OpenTransaction | None] = ContextVar("windlass_transaction", default=None)
 
 
-def connection_inside(store: Store) -> Any:
+def connection_inside(store: WorkStore) -> Any:
     """The connection of the `ctx.transaction()` this code runs in, if it is on `store`.
 
     Anything else would wait for the write lock that the handler itself holds.
@@ -264,7 +268,7 @@ def connection_inside(store: Store) -> Any:
 class JobTransaction:
     """Both kinds of `with` around one store transaction."""
 
-    def __init__(self, store: Store, delivery: Delivery) -> None:
+    def __init__(self, store: WorkStore, delivery: Delivery) -> None:
         self._store = store
         self._delivery = delivery
         self._opened = store.transaction(delivery.lease)

@@ -10,13 +10,13 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import errors
+from psycopg import errors, sql
 from psycopg.rows import tuple_row
 
 from windlass.errors import StoreClosedError
@@ -29,6 +29,8 @@ from windlass.stores.postgres.connection import (
 
 T = TypeVar("T")
 Call = Callable[[psycopg.Connection[Any]], T]
+Statement = str | sql.Composed
+Values = Sequence[Any] | Mapping[str, Any] | None
 
 THREADS = 4
 _MOST_TRIES = 6
@@ -67,9 +69,12 @@ class Crew:
     async def run(self, call: Call[T]) -> T:
         return await asyncio.wrap_future(self.submit(self.call, call))
 
-    async def row(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
+    async def row(self, statement: Statement, values: Values = ()) -> tuple[Any, ...]:
         """The one row a statement answers with."""
         return await self.run(lambda connection: fetch_row(connection, statement, values))
+
+    async def rows(self, statement: Statement, values: Values = None) -> list[tuple[Any, ...]]:
+        return await self.run(lambda connection: fetch_rows(connection, statement, values))
 
     # ── in a thread of the crew ──
 
@@ -114,16 +119,20 @@ class Crew:
 
 
 def fetch_row(
-    connection: psycopg.Connection[Any], statement: str, values: Sequence[Any]
+    connection: psycopg.Connection[Any], statement: Statement, values: Values
 ) -> tuple[Any, ...]:
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(statement.encode(), values).fetchone()
+        row = cursor.execute(_query(statement), values).fetchone()
     assert row is not None
     return row
 
 
 def fetch_rows(
-    connection: psycopg.Connection[Any], statement: str, values: Sequence[Any]
+    connection: psycopg.Connection[Any], statement: Statement, values: Values = None
 ) -> list[tuple[Any, ...]]:
     with connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(statement.encode(), values).fetchall()
+        return cursor.execute(_query(statement), values).fetchall()
+
+
+def _query(statement: Statement) -> bytes | sql.Composed:
+    return statement.encode() if isinstance(statement, str) else statement

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import datetime
-from typing import Any
 
 import msgspec
 import psycopg
@@ -22,7 +21,7 @@ from windlass.stores.postgres.connection import (
     one_line,
     translate,
 )
-from windlass.stores.postgres.crew import fetch_rows
+from windlass.stores.postgres.crew import Statement, Values, fetch_rows
 
 _REFUSALS = (
     errors.InsufficientPrivilege,
@@ -35,7 +34,7 @@ _MOST = 10.0
 """Seconds a call may take at most, however long the lease is."""
 
 
-class PostgresLifeline:
+class BoundedLifeline:
     """Every call ends within a third of the lease, and one begun while the lease holds ends before
     it does, whatever the network does: so the keeper can stop its handlers in time.
 
@@ -43,10 +42,8 @@ class PostgresLifeline:
     done in a thread of its own; the next call goes on waiting for the same attempt.
     """
 
-    def __init__(self, address: Address, schema: str, now: Callable[[], datetime | None]) -> None:
+    def __init__(self, address: Address) -> None:
         self._address = address
-        self._schema = schema
-        self._now = now
         self._lock = threading.Lock()
         self._connection: BoundedConnection | None = None
         self._attempt: Future[BoundedConnection] | None = None
@@ -55,37 +52,15 @@ class PostgresLifeline:
         """When the lease ends, less half of the keeper's margin, on the monotonic clock."""
         self._closed = False
 
-    def renew(
-        self,
-        worker: str,
-        lease: float,
-        leases: Sequence[Lease],
-        extend: Sequence[tuple[Lease, float]] = (),
-    ) -> Renewal:
+    def _ask_to_renew(self, lease: float, statement: Statement, values: Values) -> Renewal:
         self._lease = lease
         began = time.monotonic()
-        longer = [(held.job_id, held.token, seconds) for held, seconds in extend]
-        renewal = self._ask(
-            f"SELECT id, answer FROM {self._schema}._renew("  # noqa: S608
-            "%s, %s::float8, %s::bigint[], %s::bigint[], %s::json, %s)",
-            worker,
-            lease,
-            [held.job_id for held in leases],
-            [held.token for held in leases],
-            msgspec.json.encode(longer).decode(),
-            self._now(),
-        )
+        renewal = self._ask(statement, values)
         self._held_until = began + lease - min(lease / 5, 5.0) / 2
         return renewal
 
-    def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
-        return self._ask(
-            f"SELECT id, answer FROM {self._schema}._check(%s::bigint[], %s::bigint[])",  # noqa: S608
-            [held.job_id for held in leases],
-            [held.token for held in leases],
-        )
-
-    def _ask(self, statement: str, *values: Any) -> Renewal:
+    def _ask(self, statement: Statement, values: Values) -> Renewal:
+        """The answers are rows of (id, answer), for leases that were not simply renewed."""
         with self._lock:
             try:
                 rows = fetch_rows(self._connected(), statement, values)
@@ -158,6 +133,43 @@ class PostgresLifeline:
             self._drop()
             if self._attempt is not None:
                 self._attempt.add_done_callback(_discard)
+
+
+class PostgresLifeline(BoundedLifeline):
+    """The lifeline of our own schema."""
+
+    def __init__(self, address: Address, schema: str, now: Callable[[], datetime | None]) -> None:
+        super().__init__(address)
+        self._schema = schema
+        self._now = now
+
+    def renew(
+        self,
+        worker: str,
+        lease: float,
+        leases: Sequence[Lease],
+        extend: Sequence[tuple[Lease, float]] = (),
+    ) -> Renewal:
+        longer = [(held.job_id, held.token, seconds) for held, seconds in extend]
+        return self._ask_to_renew(
+            lease,
+            f"SELECT id, answer FROM {self._schema}._renew("  # noqa: S608
+            "%s, %s::float8, %s::bigint[], %s::bigint[], %s::json, %s)",
+            [
+                worker,
+                lease,
+                [held.job_id for held in leases],
+                [held.token for held in leases],
+                msgspec.json.encode(longer).decode(),
+                self._now(),
+            ],
+        )
+
+    def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
+        return self._ask(
+            f"SELECT id, answer FROM {self._schema}._check(%s::bigint[], %s::bigint[])",  # noqa: S608
+            [[held.job_id for held in leases], [held.token for held in leases]],
+        )
 
 
 def _try(address: Address, limit: int, attempt: Future[BoundedConnection]) -> None:

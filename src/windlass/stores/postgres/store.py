@@ -60,7 +60,8 @@ from windlass.stores.postgres.joined import PostgresJoined
 from windlass.stores.postgres.lifeline import PostgresLifeline
 from windlass.stores.postgres.listener import Listener
 from windlass.stores.postgres.marks import Marks, Start
-from windlass.stores.postgres.transaction import open_transaction
+from windlass.stores.postgres.transaction import JobEnding, open_transaction
+from windlass.stores.postgres.under_way import UnderWay
 from windlass.stores.postgres.wire import Settlements, encode_jobs
 
 _rows = msgspec.json.Decoder(list[Row]).decode
@@ -120,7 +121,7 @@ class PostgresStore:
         self._after: dict[str, str] = {}
         self._unresolved: dict[int, tuple[str, float]] = {}
         self._reaps = 0
-        self._under_way: dict[Future[Any], str] = {}
+        self._under_way = UnderWay()
         self._held: set[int] = set()
         """Jobs whose settlement somebody's open transaction kept from being written."""
 
@@ -297,6 +298,7 @@ class PostgresStore:
     # ── workers ──
 
     async def claim(self, request: ClaimRequest) -> list[Lease]:
+        rules.refuse_conditions(request)
         found = await self._resolve(request.worker)
         if found:
             return found
@@ -322,7 +324,7 @@ class PostgresStore:
         base = secrets.randbits(62)
         began = self._clock.monotonic() if start is None else None
         call = self._open_crew().submit(self._claim_now, request, base, start)
-        self._remember(call, request.worker)
+        self._under_way.add(call, request.worker)
         try:
             text, refused, after, bell, entries = await asyncio.shield(asyncio.wrap_future(call))
         except asyncio.CancelledError:
@@ -372,12 +374,7 @@ class PostgresStore:
         if text is not None:
             released = [(lease, RELEASE) for lease in _leases(text)]
             with contextlib.suppress(StoreError):
-                self._remember(self._crew.submit(self._settle_now, released), worker)
-
-    def _remember(self, call: Future[Any], worker: str) -> None:
-        """Something is under way for this worker, also if whoever asked for it goes away."""
-        self._under_way[call] = worker
-        call.add_done_callback(lambda done: self._under_way.pop(done, None))
+                self._under_way.add(self._crew.submit(self._settle_now, released), worker)
 
     async def _resolve(self, worker: str) -> list[Lease]:
         """What claims of this worker took whose answers were lost."""
@@ -457,14 +454,12 @@ class PostgresStore:
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
         self._open_crew()
-        return open_transaction(
-            self._handlers.borrow(), self._address, self._name, lease, lambda: self._now
-        )
+        ending = JobEnding(self._name, lease, lambda: self._now)
+        return open_transaction(self._handlers.borrow(), self._address, ending)
 
     async def retire(self, worker: str) -> None:
         # A claim whose caller was cancelled may not be over yet, and would sign on again.
-        while calls := [call for call, name in tuple(self._under_way.items()) if name == worker]:
-            await asyncio.wait([asyncio.wrap_future(call) for call in calls])
+        await self._under_way.ended(worker)
         await self._row("SELECT {schema}._retire(%s, %s)", worker, self._now)
         self._marks.pop(worker, None)
         self._after.pop(worker, None)

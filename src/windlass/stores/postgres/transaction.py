@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from psycopg import errors, pq
@@ -24,22 +24,54 @@ _ASK_LIMIT = 60.0
 _ASK_PAUSE = 0.5
 
 
-class PostgresTransaction:
-    """What `store.transaction(lease)` yields."""
+class Ending(Protocol):
+    """How a delivery is ended in its own transaction."""
 
-    def __init__(
-        self,
-        connection: psycopg.Connection[Any],
-        where: str,
-        schema: str,
-        lease: Lease,
-        now: Callable[[], datetime | None],
-    ) -> None:
-        self._connection = connection
-        self._where = where
+    job_id: int
+
+    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Verdict, str]:
+        """What became of it, and what the server calls this transaction."""
+
+    def is_running(self, connection: psycopg.Connection[Any]) -> bool:
+        """Whether this delivery still holds its job."""
+
+
+class JobEnding:
+    """The end of a job in our own schema."""
+
+    def __init__(self, schema: str, lease: Lease, now: Callable[[], datetime | None]) -> None:
+        self.job_id = lease.job_id
         self._schema = schema
         self._lease = lease
         self._now = now
+
+    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Verdict, str]:
+        settlements = Settlements([(self._lease, outcome)])
+        statement = (
+            f"SELECT {self._schema}._settle(%s::bigint[], %s::bigint[], %s, %s, %s, %s),"
+            " pg_current_xact_id()::text"
+        )
+        cursor.execute(statement.encode(), settlements.values(True, self._now()))
+        text, number = cursor.fetchone() or (None, "")
+        return settlements.answers(text)[0].verdict, number
+
+    def is_running(self, connection: psycopg.Connection[Any]) -> bool:
+        [is_running] = fetch_row(
+            connection,
+            f"SELECT EXISTS (SELECT FROM {self._schema}._jobs"  # noqa: S608
+            " WHERE id = %s AND token = %s AND state = 'running')",
+            [self._lease.job_id, self._lease.token],
+        )
+        return bool(is_running)
+
+
+class PostgresTransaction:
+    """What `store.transaction(lease)` yields."""
+
+    def __init__(self, connection: psycopg.Connection[Any], where: str, ending: Ending) -> None:
+        self._connection = connection
+        self._where = where
+        self._ending = ending
         self.lost = False
         self.number: str | None = None
         """What the server calls this transaction, once it has settled the job."""
@@ -54,56 +86,48 @@ class PostgresTransaction:
         return cursor.fetchall() if cursor.description is not None else []
 
     def complete(self, outcome: Outcome) -> None:
-        settlements = Settlements([(self._lease, outcome)])
-        verdict = self._settle(settlements)
+        job_id = self._ending.job_id
+        verdict = self._settle(outcome)
         end = time.monotonic() + _BUSY_LIMIT
         while verdict is Verdict.BUSY:
             if time.monotonic() > end:
-                raise StoreBusyError(
-                    f"an open transaction holds job {self._lease.job_id}; nothing was written"
-                )
+                raise StoreBusyError(f"an open transaction holds job {job_id}; nothing was written")
             time.sleep(_BUSY_PAUSE)
-            verdict = self._settle(settlements)
+            verdict = self._settle(outcome)
         if verdict is not Verdict.APPLIED:
             self.lost = True
             raise LeaseLostError(
-                f"job {self._lease.job_id} is no longer held by this delivery"
+                f"job {job_id} is no longer held by this delivery"
                 f" ({verdict}); its transaction is rolled back"
             )
 
-    def _settle(self, settlements: Settlements) -> Verdict:
-        statement = (
-            f"SELECT {self._schema}._settle(%s::bigint[], %s::bigint[], %s, %s, %s, %s),"
-            " pg_current_xact_id()::text"
-        )
+    def _settle(self, outcome: Outcome) -> Verdict:
         try:
             # A plain cursor, since those of a caller's own pool may have another syntax.
             with psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
-                cursor.execute(statement.encode(), settlements.values(True, self._now()))
-                text, self.number = cursor.fetchone() or (None, None)
+                verdict, self.number = self._ending.settle(cursor, outcome)
         except psycopg.Error as error:
             raise translate(error, self._where) from error
-        return settlements.answers(text)[0].verdict
+        return verdict
 
 
 @contextmanager
 def open_transaction(
-    borrowed: AbstractContextManager[psycopg.Connection[Any]],
-    address: Address,
-    schema: str,
-    lease: Lease,
-    now: Callable[[], datetime | None],
+    borrowed: AbstractContextManager[psycopg.Connection[Any]], address: Address, ending: Ending
 ) -> Iterator[PostgresTransaction]:
     """Commit at the end of the block, roll back if it raises or the lease was lost.
+
+    It is READ COMMITTED whatever the database's default is: under any other the job could not be
+    settled once a heartbeat has been written.
 
     A commit of the handler's own on the connection is refused inside, and its own
     `connection.transaction()` blocks are savepoints.
     """
     with borrowed as connection:
-        transaction = PostgresTransaction(connection, address.name, schema, lease, now)
+        transaction = PostgresTransaction(connection, address.name, ending)
         is_at_the_end = False
         try:
-            with connection.transaction():
+            with _read_committed(connection), connection.transaction():
                 yield transaction
                 is_at_the_end = True
                 if transaction.lost:
@@ -119,20 +143,31 @@ def open_transaction(
                 raise  # by a statement of the handler's own
             if transaction.number is None or not (is_lost(error) or connection.closed):
                 raise translate(error, address.name) from error
-            if not _has_committed(address, schema, lease, transaction.number):
+            if not _has_committed(address, ending, transaction.number):
                 raise StoreError(
                     "the connection was lost and the transaction rolled back"
                 ) from error
 
 
-def _has_committed(address: Address, schema: str, lease: Lease, number: str) -> bool:
+@contextmanager
+def _read_committed(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    theirs = connection.isolation_level
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    try:
+        yield
+    finally:
+        if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            connection.isolation_level = theirs
+
+
+def _has_committed(address: Address, ending: Ending, number: str) -> bool:
     """Ask what became of a transaction whose COMMIT was never answered."""
     end = time.monotonic() + _ASK_LIMIT
     while True:
         status: str | None = None
         try:
             with address.connect() as connection:
-                status = _status(connection, schema, lease, number)
+                status = _status(connection, ending, number)
         except (psycopg.Error, StoreError):
             pass  # still away
         if status in ("committed", "aborted"):
@@ -145,9 +180,7 @@ def _has_committed(address: Address, schema: str, lease: Lease, number: str) -> 
         time.sleep(_ASK_PAUSE)
 
 
-def _status(
-    connection: psycopg.Connection[Any], schema: str, lease: Lease, number: str
-) -> str | None:
+def _status(connection: psycopg.Connection[Any], ending: Ending, number: str) -> str | None:
     """What the server says of a transaction by that number that would have ended this delivery."""
     try:
         [status] = fetch_row(connection, "SELECT pg_xact_status(%s::text::xid8)", [number])
@@ -156,10 +189,4 @@ def _status(
     if status != "committed":
         return str(status) if status else None
     # A promoted standby may have given the number to somebody else's transaction.
-    [is_running] = fetch_row(
-        connection,
-        f"SELECT EXISTS (SELECT FROM {schema}._jobs"  # noqa: S608
-        " WHERE id = %s AND token = %s AND state = 'running')",
-        [lease.job_id, lease.token],
-    )
-    return "aborted" if is_running else "committed"
+    return "aborted" if ending.is_running(connection) else "committed"

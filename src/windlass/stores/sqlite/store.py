@@ -15,6 +15,7 @@ from windlass.clock import SYSTEM, Clock
 from windlass.errors import ConfigError, StoreClosedError
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
+from windlass.store import rules
 from windlass.store.port import Joined, Listening, Transaction
 from windlass.store.records import (
     RELEASE,
@@ -174,6 +175,7 @@ class SqliteStore:
     # ── workers ──
 
     async def claim(self, request: ClaimRequest) -> list[Lease]:
+        rules.refuse_conditions(request)
         claimed: Claimed = await self._write(
             lambda db, now: claim(db, request, now, self._past_heads),
             peek=lambda db: must_write(db, request, self._clock.now(), self._past_heads),

@@ -1,4 +1,4 @@
-"""One worker: the loops, put together, started and drained."""
+"""One worker's loops, put together, started and drained."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ from windlass.engine.promoter import Promoter
 from windlass.engine.pruner import Pruner
 from windlass.engine.reaper import Reaper
 from windlass.engine.reporter import Reporter
-from windlass.engine.scheduler import Scheduler
+from windlass.engine.scheduler import Scheduler, Scheduling
 from windlass.engine.settler import Settlement, Settler
 from windlass.engine.slots import Slots
 from windlass.errors import StoreError
-from windlass.model.cron import Schedule
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
 from windlass.store.port import Lifeline, Listening
@@ -37,20 +36,26 @@ from windlass.store.records import Release, Settled, Verdict
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.context import Surroundings
 
+PRUNE_AFTER = 5.0
+"""Seconds after the start before history is looked at."""
+
 LAST_WORDS = 2.0
 """Seconds a handler has to clean up after it was told to stop."""
 
 
-class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a worker works. Times are seconds."""
 
     name: str | None = None
     slots: int = 10
     lease: float = 30.0
     poll_interval: float = 2.0
-    reap_interval: float = 5.0
+    reap_interval: float | None = 5.0
+    """None leaves the jobs of dead workers to others."""
     grace: float = 25.0
     max_resets: int = 5
+    renew_every: float | None = None
+    """How often leases are renewed; a third of `lease` by default."""
     prefetch: int | None = None
     forbidden_flags: ForbiddenFlags = None
     max_jobs: int | None = None
@@ -63,7 +68,7 @@ def make_worker_id(name: str | None) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_.:-]', '-', base)[:80]}-{secrets.token_hex(4)}"
 
 
-class Worker:
+class Engine:
     """Runs jobs of one store with one handler until it is stopped.
 
     `done` is set, with the reason in `why`, when it has nothing more to do by itself: after `once`
@@ -74,16 +79,16 @@ class Worker:
         self,
         handler: Handler,
         around: Surroundings,
-        options: WorkerOptions,
+        options: EngineOptions,
         *,
         events: Events | None = None,
         clock: Clock = SYSTEM,
         keeper_on_loop: bool = False,
         listening: Listening = lambda error: None,
-        schedules: Sequence[Schedule] = (),
+        scheduling: Scheduling | None = None,
     ) -> None:
         self._listening = listening
-        self._schedules = tuple(schedules)
+        self._scheduling = scheduling
         self.options = options
         self.id = around.worker_id
         self.tasks: Sequence[str] = tuple(handler.tasks)
@@ -104,6 +109,8 @@ class Worker:
         self._hurry = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._drain: asyncio.Task[None] | None = None
+        self._hooks: set[asyncio.Task[None]] = set()
+        self._leases: Keeper
         self._build()
 
     def _build(self) -> None:
@@ -115,7 +122,11 @@ class Worker:
             self._handler, self._around, events=self._events, logger=self._logger, worker=self
         )
         self._settler = Settler(
-            self._store, outage.sibling(), self._before_settling, self._after_settling
+            self._store,
+            outage.sibling(),
+            self._logger,
+            self._before_settling,
+            self._after_settling,
         )
         self._slots = Slots(
             options.slots,
@@ -145,25 +156,28 @@ class Worker:
             events=self._events,
             clock=self._clock,
             finished=self._on_finished,
+            logger=self._logger,
             held=lambda: len(self._held),
+            hooks=lambda: len(self._hooks),
+            is_fenced=lambda: self._leases.is_past_fence,
         )
         self._claiming = self._loop("claimer", self._claimer.step)
         promoter = Promoter(self._store, options.poll_interval)
-        reaper = Reaper(self._store, options.reap_interval, options.max_resets, self._logger)
         self._promoting = self._loop("promoter", promoter.step)
         self._noting = self._loop("noter", self._noter.step, first_delay=None)
         self._loops = [
             self._claiming,
             self._promoting,
             self._noting,
-            self._loop("reaper", reaper.step, first_delay=options.reap_interval),
-            self._loop("pruner", Pruner(self._store).step, first_delay=options.reap_interval),
+            self._loop("pruner", Pruner(self._store).step, first_delay=PRUNE_AFTER),
         ]
+        if (interval := options.reap_interval) is not None:
+            reaper = Reaper(self._store, interval, options.max_resets, self._logger)
+            self._loops.append(self._loop("reaper", reaper.step, first_delay=interval))
         self._scheduler: Scheduler | None = None
-        if self._schedules:
+        if self._scheduling is not None and self._scheduling.schedules:
             scheduler = Scheduler(
-                self._store,
-                self._schedules,
+                self._scheduling,
                 poll_interval=options.poll_interval,
                 clock=self._clock,
                 events=self._events,
@@ -197,7 +211,7 @@ class Worker:
             loop.start()
 
     def _host(self, lifeline: Lifeline) -> KeeperHost:
-        keeper = Keeper(
+        keeper = self._leases = Keeper(
             self.id,
             self.options.lease,
             lifeline,
@@ -206,6 +220,7 @@ class Worker:
             outage=self._outage.sibling(),
             logger=self._logger,
             refused=self._on_refused,
+            renew_every=self.options.renew_every,
         )
         if self._keeper_on_loop:
             return KeeperTask(keeper, lifeline, self._logger)
@@ -244,6 +259,7 @@ class Worker:
         await self._noter.step()
         await self._noting.stop()
         await self._finish_settling()
+        await self._finish_hooks()
         await self._keeper.stop()
         try:
             await self._store.retire(self.id)
@@ -265,6 +281,13 @@ class Worker:
         except TimeoutError:
             self._logger.error("some outcomes could not be written; those jobs will run again")
             await self._settler.stop()
+
+    async def _finish_hooks(self) -> None:
+        if self._hooks:
+            _, late = await asyncio.wait(self._hooks, timeout=self.options.grace + LAST_WORDS)
+            for hook in late:
+                self._logger.error("a post_handle takes too long, and is stopped")
+                hook.cancel()
 
     # ── what the parts tell each other ──
 
@@ -296,6 +319,23 @@ class Worker:
         self.why = why
         self.done.set()
 
+    def _call_hook(self, delivery: Delivery) -> None:
+        """`post_handle`, in a task of its own: a slow one keeps no outcome from being written."""
+
+        async def call() -> None:
+            if delivery.remains is not None and not delivery.remains.done():
+                await asyncio.wait({delivery.remains})  # a thread goes on with what it was given
+            await self._reporter.call_hook(delivery)
+
+        hook = asyncio.get_running_loop().create_task(call(), name="windlass-post-handle")
+        self._hooks.add(hook)
+        hook.add_done_callback(self._on_hook_done)
+
+    def _on_hook_done(self, hook: asyncio.Task[None]) -> None:
+        self._hooks.discard(hook)
+        self._claimer.hinted()  # what it gave back may be what `pre_dequeue` waited for
+        self._claiming.wake()
+
     async def _before_settling(self, batch: Sequence[Settlement]) -> None:
         told = [delivery for delivery, _ in batch if delivery.notes]
         if told or self._noter.is_writing:
@@ -317,10 +357,12 @@ class Worker:
                         job_id,
                         answer.verdict,
                     )
-                continue
-            self.completed += 1
-            if is_heard and delivery.started_at:
-                await self._reporter.tell(delivery, outcome, answer)
+            else:
+                self.completed += 1
+                if is_heard and delivery.started_at:
+                    self._reporter.tell(delivery, outcome, answer)
+            if self._reporter.has_hook and delivery.started_at:
+                self._call_hook(delivery)
         if self._claimer.is_exhausted and not held:
             self._on_finished("max_jobs")
         if self.options.once:

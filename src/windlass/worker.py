@@ -1,0 +1,364 @@
+"""The generic worker: a store and a handler.
+
+    async with TableStore(url, options) as store:
+        await run_all(Worker(store, handler, WorkerOptions(name="example_jobs")))
+
+`App.run` is the same engine with the tasks of an app as its handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from windlass.clock import SYSTEM, Clock
+from windlass.engine.engine import Engine, EngineOptions, make_worker_id
+from windlass.engine.loop import Loop
+from windlass.engine.object_handler import ObjectHandler
+from windlass.engine.outage import Outage
+from windlass.engine.reaper import Reaper
+from windlass.engine.signals import Signals
+from windlass.errors import ConfigError, StoreError
+from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS, check_seconds, check_task
+from windlass.model.retry import DEFAULT_RETRY, Retry
+from windlass.observe.events import Events
+from windlass.observe.logs import scoped
+from windlass.store.defaults import WorkDefaults
+from windlass.store.port import WorkStore
+from windlass.tasks.context import Context
+
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
+
+
+class Handler(Protocol[R_contra]):
+    """What works on records of one kind. `pre_dequeue()`, `pre_handle(ctx, record)` and
+    `post_handle(ctx, record)` are optional and found by presence; any of them may be a plain
+    function or `async def`."""
+
+    def handle(self, ctx: Context, store: Any, record: R_contra, /) -> Any: ...
+
+
+HandlerFunction = Callable[..., Any] | Callable[..., Awaitable[Any]]
+
+
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker works. Times are seconds, or timedeltas; what is None the store says, or else
+    the defaults of `windlass.config.Settings`."""
+
+    name: str
+    """The readable part of the worker's id."""
+    interval: float | timedelta = 1.0
+    """How long to wait after nothing was found."""
+    num_handlers: int = 1
+    """Records worked on at a time."""
+    tasks: Sequence[str] = ()
+    """Which tasks to work on, for stores that hold jobs of many."""
+    maximum_runtime_per_job: float | timedelta | None = None
+    """After this long a handler is told to stop, and its record is errored."""
+    num_total_jobs: int | None = None
+    """End after so many records."""
+    once: bool = False
+    """End when nothing is left to work on now."""
+    grace: float | timedelta = 25.0
+    """How long a stop waits for running handlers."""
+    reset_interval: float | timedelta | None = 5.0
+    """How often to look for records of dead workers; None leaves that to a `Resetter`."""
+    lease: float | timedelta | None = None
+    """How long a record is ours without a sign of life, where the store does not say itself."""
+    retry: Retry | None = None
+    max_attempts: int | None = None
+
+
+class Worker(Generic[R]):
+    """Works on the records of a store with a handler, until it is stopped.
+
+    Whoever made the store closes it; the worker opens it if need be.
+    """
+
+    def __init__(
+        self,
+        store: WorkStore,
+        handler: Handler[R] | HandlerFunction,
+        options: WorkerOptions,
+        *,
+        events: Events | None = None,
+        logger: logging.Logger | None = None,
+        state: Any = None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        seconds = _seconds(options)
+        self.options = options
+        self.events = events or Events()
+        self.id = make_worker_id(f"{options.name}-{socket.gethostname()}")
+        self._store = store
+        self._state = state
+        self._clock = clock
+        self._root = logger or logging.getLogger("windlass")
+        self._logger = scoped(self._root, "worker", worker_id=self.id)
+        defaults: WorkDefaults = getattr(store, "defaults", WorkDefaults())
+        tasks = tuple(options.tasks) or defaults.tasks
+        if options.lease is not None and defaults.lease is not None:
+            raise ConfigError("this store says itself how long a record is held; leave lease out")
+        if not tasks:
+            raise ConfigError("which tasks? This store holds many: WorkerOptions(tasks=[…])")
+        for task in tasks:
+            check_task(task)
+        self._handler = ObjectHandler(
+            handler,
+            store,
+            tasks,
+            slots=options.num_handlers,
+            retry=options.retry or defaults.retry or DEFAULT_RETRY,
+            max_attempts=options.max_attempts or defaults.max_attempts or DEFAULT_MAX_ATTEMPTS,
+            timeout=seconds["maximum_runtime_per_job"],
+        )
+        self._engine_options = EngineOptions(
+            name=options.name,
+            slots=options.num_handlers,
+            lease=seconds["lease"] or defaults.lease or 30.0,
+            renew_every=defaults.renew_every,
+            poll_interval=seconds["interval"] or 0.0,
+            reap_interval=seconds["reset_interval"],
+            grace=seconds["grace"] or 0.0,
+            max_resets=(DEFAULT_MAX_RESETS if defaults.max_resets is None else defaults.max_resets),
+            prefetch=defaults.prefetch,
+            max_jobs=options.num_total_jobs,
+            once=options.once,
+        )
+        self._engine: Engine | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    # ── life ──
+
+    async def start(self) -> None:
+        """Open the store and begin; returns as soon as it works."""
+        await self._store.open()
+        around = _Around(self._store, self._state, self.id, self._root)
+        self._engine = Engine(
+            self._handler,
+            around,
+            self._engine_options,
+            events=self.events,
+            clock=self._clock,
+            keeper_on_loop=getattr(self._clock, "is_virtual", False),
+        )
+        await self._engine.start()
+        self._ending = asyncio.get_running_loop().create_task(
+            self._supervise(self._engine), name="windlass-worker"
+        )
+        self._logger.info("worker %s looks for records", self.id)
+
+    async def stop(self) -> None:
+        """Claim no more, let running handlers finish within `grace`, hand back the rest."""
+        self._stopping.set()
+        await self.wait()
+
+    def hurry(self) -> None:
+        """Give running handlers no more time."""
+        self._stopping.set()
+        if self._engine is not None:
+            self._engine.hurry()
+
+    async def wait(self) -> None:
+        """Return when the worker has ended; raises what ended it, if anything did."""
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
+
+    async def __aenter__(self) -> Worker[R]:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    @property
+    def completed(self) -> int:
+        """Records whose outcome was written."""
+        return 0 if self._engine is None else self._engine.completed
+
+    async def _supervise(self, engine: Engine) -> None:
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        done = asyncio.ensure_future(engine.done.wait())
+        try:
+            await asyncio.wait({stopping, done}, return_when=asyncio.FIRST_COMPLETED)
+            await engine.stop()
+            self._handler.close()
+            if engine.error is not None:
+                raise engine.error
+        finally:
+            stopping.cancel()
+            done.cancel()
+
+
+class Resetter:
+    """Takes records back from dead workers, apart from any worker.
+
+    `interval` is in seconds. Workers do the same by default; several at once do no harm.
+    """
+
+    def __init__(
+        self, store: WorkStore, interval: float = 30.0, *, logger: logging.Logger | None = None
+    ) -> None:
+        if not check_seconds(interval, "interval"):
+            raise ConfigError("interval must be more than 0 seconds")
+        self._store = store
+        defaults: WorkDefaults = getattr(store, "defaults", WorkDefaults())
+        most = DEFAULT_MAX_RESETS if defaults.max_resets is None else defaults.max_resets
+        self._logger = scoped(logger or logging.getLogger("windlass"), "resetter")
+        self._reaper = Reaper(store, interval, most, self._logger)
+        self._loop: Loop | None = None
+        self._ended: asyncio.Future[None] | None = None
+
+    async def start(self) -> None:
+        await self._store.open()
+        self._ended = asyncio.get_running_loop().create_future()
+        self._loop = Loop(
+            "resetter",
+            self._reaper.step,
+            outage=Outage(self._logger),
+            logger=self._logger,
+            on_ended=self._on_ended,
+        )
+        self._loop.start()
+
+    async def stop(self) -> None:
+        if self._loop is not None:
+            await self._loop.stop()
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+    def hurry(self) -> None:
+        """There is nothing that takes long."""
+
+    async def wait(self) -> None:
+        if self._ended is not None:
+            await asyncio.shield(self._ended)
+
+    def _on_ended(self, error: StoreError) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_exception(error)
+
+
+class Routine(Protocol):
+    """Something that runs in the background: a Worker, a Resetter, or the like."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def wait(self) -> None: ...
+
+    def hurry(self) -> None: ...
+
+
+async def run_all(*routines: Routine, handle_signals: bool = True) -> None:
+    """Start routines in order, and stop all of them, the last first, when one of them ends or,
+    with `handle_signals`, at SIGINT or SIGTERM. Raises what ended the first."""
+    stopping = asyncio.Event()
+
+    def on_signal(name: str) -> None:
+        logging.getLogger("windlass").info("%s: finishing what runs; again to hurry", name)
+        stopping.set()
+
+    def hurry() -> None:
+        for routine in routines:
+            routine.hurry()
+
+    signals = Signals(on_signal, hurry)
+    started: list[Routine] = []
+    waits: list[asyncio.Future[Any]] = []
+    try:
+        for routine in routines:
+            await routine.start()
+            started.append(routine)
+        if handle_signals:
+            signals.install()
+        waits = [asyncio.ensure_future(stopping.wait())]
+        waits += [asyncio.ensure_future(routine.wait()) for routine in started]
+        ended, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in ended:
+            wait.result()
+    finally:
+        for wait in waits:
+            wait.cancel()
+        try:
+            await _stop_all(started)
+        finally:
+            signals.remove()
+
+
+async def _stop_all(started: Sequence[Routine]) -> None:
+    """Stop every one, the last first, also where a stop raises; then raise the first such error."""
+    errors: list[Exception] = []
+    for routine in reversed(started):
+        try:
+            await routine.stop()
+        except Exception as error:  # what ended it; the others must stop all the same
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+class _Around:
+    """What the records of one worker share (`tasks.context.Surroundings`)."""
+
+    def __init__(
+        self, store: WorkStore, state: Any, worker_id: str, logger: logging.Logger
+    ) -> None:
+        self.store = store
+        self.producer = _NoProducer()
+        self.state = state
+        self.loop = asyncio.get_running_loop()
+        self.worker_id = worker_id
+        self.logger = logger
+
+
+class _NoProducer:
+    """A generic worker has no queue of its own to add jobs to."""
+
+    async def add_job(self, *args: Any, **kwargs: Any) -> Any:
+        raise ConfigError("this worker has no queue to add jobs to; use an App's client")
+
+    add_jobs = add_job
+
+
+_DURATIONS = (
+    "interval",
+    "grace",
+    "maximum_runtime_per_job",
+    "reset_interval",
+    "lease",
+)
+
+
+def _seconds(options: WorkerOptions) -> dict[str, float | None]:
+    """The durations among the options, all of which are checked; each refusal names its field."""
+    if not options.name:
+        raise ConfigError("a worker needs a name: WorkerOptions(name=…)")
+    for name in ("num_handlers", "num_total_jobs", "max_attempts"):
+        value = getattr(options, name)
+        if value is None and name != "num_handlers":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ConfigError(f"{name} must be a whole number from 1 on, not {value!r}")
+    if isinstance(options.tasks, str):
+        raise ConfigError(f"tasks is a list of names: [{options.tasks!r}]")
+    durations = {name: check_seconds(getattr(options, name), name) for name in _DURATIONS}
+    for name, seconds in durations.items():
+        if seconds == 0 and name != "grace":
+            raise ConfigError(f"{name} must be more than 0 seconds")
+    return durations
