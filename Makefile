@@ -39,7 +39,7 @@ format: $(READY) ## rewrite the sources in the house format
 
 cover: $(READY) ## unit, contract and engine tests; branch coverage of model, store, engine >= 95 %
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -p no:xdist tests/unit tests/contract tests/engine
+	@$(BIN)/coverage run -m pytest -n 2 --dist worksteal tests/unit tests/contract tests/engine
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --skip-covered --fail-under=95 \
 	  --include='src/windlass/model/*,src/windlass/store/*,src/windlass/engine/*'
