@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+PEERS  := .venv-bench
+PEERS_READY := $(PEERS)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format cover bench clean
+.PHONY: help demo test check lint format cover bench bench-peers bench-quick clean
 
 help: ## show these targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -28,14 +30,14 @@ check: $(READY) lint ## format, lint, types, imports, unit tests
 	@$(BIN)/python -m pytest tests/unit
 
 lint: $(READY) ## format, lint, types and imports only
-	@$(BIN)/ruff format --check --quiet src tests
-	@$(BIN)/ruff check --quiet src tests
+	@$(BIN)/ruff format --check --quiet src tests benchmarks
+	@$(BIN)/ruff check --quiet src tests benchmarks
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > .lint-imports.txt || { cat .lint-imports.txt; exit 1; }
 
 format: $(READY) ## rewrite the sources in the house format
-	@$(BIN)/ruff check --fix src tests
-	@$(BIN)/ruff format src tests
+	@$(BIN)/ruff check --fix src tests benchmarks
+	@$(BIN)/ruff format src tests benchmarks
 
 cover: $(READY) ## unit, contract and engine tests; branch coverage of model, store, engine >= 95 %
 	@$(BIN)/coverage erase
@@ -47,5 +49,21 @@ cover: $(READY) ## unit, contract and engine tests; branch coverage of model, st
 bench: $(READY) ## measure this machine
 	@$(BIN)/windlass bench
 
+bench-quick: $(READY) ## the ratios to bare SQL on SQLite and PostgreSQL, in less than a minute
+	@$(BIN)/python -m benchmarks.quick
+
+# The peers have an environment of their own. Node.js comes from a wheel; `npm` finds it on the path.
+$(PEERS_READY): pyproject.toml benchmarks/requirements.txt benchmarks/package.json
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --editable '.[postgres,uvloop]' --requirement benchmarks/requirements.txt
+	@cd benchmarks && PATH="$(CURDIR)/$(PEERS)/bin:$$PATH" \
+	  npm install --silent --no-package-lock --no-audit --no-fund || \
+	  echo "graphile-worker could not be installed; the report will say so"
+	@touch $(PEERS_READY)
+
+bench-peers: $(PEERS_READY) ## measure against peers and write docs/benchmarks.md, or: BENCH=--quick
+	@$(PEERS)/bin/python -m benchmarks.run $(BENCH)
+
 clean: ## remove the local environment and caches
-	@rm -rf $(VENV) .lint-imports.txt .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* dist build
+	@rm -rf $(VENV) $(PEERS) benchmarks/node_modules .lint-imports.txt .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* dist build

@@ -1,32 +1,137 @@
-"""`windlass bench`: it runs, counts every job, and prints the ratios itself."""
+"""`windlass bench` on a file: every scenario runs, counts its jobs, and prints its ratio."""
 
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
+from typing import Any
 
-from tests.cli.program import Program
+import pytest
 
-QUICK = ("--jobs", "600", "--batch", "100", "--rounds", "1", "--samples", "5", "--idle", "0.2")
+import windlass
+from tests.cli.program import Program, wait_until
+from windlass.cli.bench import NAMES
+from windlass.cli.bench.report import bar
 
-
-def test_the_ratios_are_in_the_json(program: Program, tmp_path: Path) -> None:
-    result = json.loads(program.run("bench", *QUICK, "--json").stdout)
-    assert result["jobs"] == 600
-    assert result["cycle"]["ratio_to_bare"] > 0
-    assert result["cycle"]["per_s"] > 0 and result["bare"]["per_s"] > 0
-    assert {"p50", "p95", "p99"} == set(result["pickup_one_process_ms"])
-    assert {"p50", "p95", "p99"} == set(result["pickup_two_processes_ms"])
-    assert result["worker_rss_mb"] > 1
-    assert not list(tmp_path.glob("windlass-bench-*")), "the bench leaves nothing behind"
-
-
-def test_a_table_is_for_people(program: Program) -> None:
-    shown = program.run("bench", *QUICK).stdout
-    assert "ratio" in shown and "whole cycle" in shown and "idle worker" in shown
+SMALL = (
+    *("--jobs", "300", "--batch", "100", "--rounds", "1", "--samples", "3"),
+    *("--backlog", "50", "--idle", "0.2", "--rate", "1000"),
+)
+THROUGHPUT = {"enqueue-one", "enqueue-bulk", "drain", "cycle", "backlog"}
 
 
-def test_a_batch_of_none_is_refused(program: Program) -> None:
-    refused = program.run("bench", "--batch", "0")
-    assert refused.returncode == 2
-    assert "--batch" in refused.stderr
+def check_scenario(found: dict[str, Any]) -> None:
+    """The names that programs rely on, and numbers that something was measured for."""
+    for name in ("ms", "same_process_ms", "bare_insert_ms", "claim_ms_start", "claim_ms_end"):
+        if name in found:
+            assert set(found[name]) == {"p50", "p95", "p99"}
+            assert 0 < found[name]["p50"] <= found[name]["p95"] <= found[name]["p99"]
+    match found["scenario"]:
+        case name if name in THROUGHPUT:
+            assert found["per_s"] > 0 and found["limit_per_s"] > 0 and found["ratio"] > 0
+            assert found["cpu_us_per_job"] > 0
+            assert [set(each) for each in found["rounds"]] == [{"per_s", "limit_per_s", "ratio"}]
+            if name == "enqueue-one":
+                assert found["callers"] == 16
+                assert found["callers_per_s"] > 0 and found["callers_ratio"] > 0
+            else:
+                assert found["jobs"] == 300
+            if name == "backlog":
+                assert found["backlog"] == 50
+                assert found["clean_per_s"] > 0 and found["clean_ratio"] > 0
+        case "held-snapshot":
+            assert found["jobs"] == 300 and found["asked_per_s"] == 1000 and found["per_s"] > 0
+            assert found["claims"] > 0 and {"claim_ms_start", "claim_ms_end"} <= set(found)
+        case "latency":
+            assert found["samples"] == 3
+            assert {"ms", "same_process_ms", "bare_insert_ms"} <= set(found)
+        case "idle":
+            assert found["cpu_percent"] >= 0 and found["queries_per_s"] >= 0
+            assert found["resident_mb"] > 1
+        case "startup":
+            assert found["process_ms"] > found["inside_ms"] > 0
+
+
+def test_every_scenario_has_its_names_and_numbers(program: Program, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    answer = program.call("bench", *SMALL, "--json")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    on_a_file = [name for name in NAMES if name != "held-snapshot"]
+    assert [each["scenario"] for each in found["scenarios"]] == on_a_file
+    for each in found["scenarios"]:
+        check_scenario(each)
+    assert found["database"].startswith("SQLite ") and found["processes"] == 1
+    assert sorted(tmp_path.iterdir()) == before, "the bench leaves nothing behind"
+
+
+def test_people_get_a_table_with_bars(program: Program) -> None:
+    options = (*SMALL, "--processes", "2", "--synchronous", "normal")
+    shown = program.call("bench", "startup", "drain", *options).output
+    head, _, columns, drain, _, startup = shown.splitlines()
+    assert "synchronous=normal" in head and "2 worker processes" in head
+    assert "bare SQL" in columns and "ratio" in columns
+    assert drain.startswith("drain ") and drain.split()[4].strip("#.") == ""
+    assert startup.startswith("startup ")
+
+
+def test_a_bar_is_full_at_the_limit() -> None:
+    assert (bar(0.0), bar(0.5), bar(1.0)) == ("." * 20, "#" * 10 + "." * 10, "#" * 20)
+    assert bar(3.0) == "#" * 20
+
+
+def test_the_file_a_url_names_is_not_touched(program: Program) -> None:
+    precious = program.write("precious.db", "not a database")
+    answer = program.call("bench", "enqueue-bulk", "-c", f"sqlite:///{precious}", *SMALL)
+    assert answer.exit_code == 0, answer.output
+    assert precious.read_text() == "not a database"
+
+
+def test_settings_are_the_defaults(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kept job would be counted as left over, so the drain itself notices."""
+    program.write("windlass.toml", "keep = 3600\n")
+    monkeypatch.setenv("WINDLASS_KEEP", "3600")
+    answer = program.call("bench", "drain", *SMALL)
+    assert answer.exit_code == 0, answer.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--batch", "0"), "--batch"),
+        (("quickly",), "quickly"),
+        (("held-snapshot",), "held-snapshot needs PostgreSQL"),
+        (("-c", "memory://"), "memory://"),
+        (("-c", "mysql://db/shop"), "postgresql://"),
+        (("-c", "sqlite:////no/such/folder/x.db"), "no folder"),
+        (("-c", "postgresql:///shop", "--folder", "."), "--folder"),
+        (("-c", "postgresql:///shop", "--synchronous", "full"), "--synchronous"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    program: Program, arguments: tuple[str, ...], complaint: str
+) -> None:
+    refused = program.call("bench", *arguments)
+    assert refused.exit_code == 2
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith("windlass: ") and complaint in line
+
+
+def test_a_server_that_is_not_there_is_one_line(program: Program) -> None:
+    failed = program.call("bench", "drain", "-c", "postgresql://127.0.0.1:1/shop")
+    assert failed.exit_code == 1
+    (line,) = failed.stderr.splitlines()
+    assert line.startswith("windlass: cannot connect")
+
+
+def test_a_stopped_bench_cleans_up(program: Program, tmp_path: Path) -> None:
+    def made() -> list[Path]:
+        return list(tmp_path.glob("windlass-bench-*/own.db"))
+
+    source = str(Path(windlass.__file__).parents[1])
+    bench = program.start("bench", "idle", "--idle", "600", PYTHONPATH=source)
+    wait_until("the database of the worker", made)
+    bench.send(signal.SIGTERM)
+    assert bench.wait() != 0
+    assert not list(tmp_path.glob("windlass-bench-*"))

@@ -222,8 +222,8 @@ def test_a_worker_reads_the_jobs_it_asks_about_and_no_others(made: Schema, call:
     """Also where the plan was made while the table was empty."""
     name = made.name
     statement = {
-        "settle": f"SELECT {name}._settle(%s, %s, NULL, NULL, false)",
-        "careful settle": f"SELECT {name}._settle(%s, %s, NULL, NULL, true)",
+        "settle": f"SELECT {name}._settle(%s, %s, NULL, NULL, NULL, false)",
+        "careful settle": f"SELECT {name}._settle(%s, %s, NULL, NULL, NULL, true)",
         "check": f"SELECT count(*) FROM {name}._check(%s, %s)",
     }[call]
 

@@ -130,7 +130,7 @@ def test_the_app_role_adds_by_sql(shop: Shop) -> None:
         "INSERT INTO windlass._bells (queue) VALUES ('q')",
         "UPDATE windlass._jobs SET priority = 0",
         "DELETE FROM windlass._jobs",
-        "SELECT windlass._settle('{1}', '{1}', NULL, NULL, false)",
+        "SELECT windlass._settle('{1}', '{1}', NULL, NULL, NULL, false)",
         "SELECT windlass.complete_jobs(ARRAY[1])",
         "SELECT windlass.permanently_fail_jobs(ARRAY[1])",
         "SELECT windlass.reschedule_jobs(ARRAY[1])",

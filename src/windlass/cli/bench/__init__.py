@@ -4,183 +4,165 @@ from __future__ import annotations
 
 import asyncio
 import json
-import platform
-import shutil
-import sqlite3
+import os
+import signal
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
-import windlass
-from windlass.cli.base import Command
-from windlass.cli.bench import bare, measure
+from windlass.cli.base import Command, CommandFailed
 
+NAMES = (
+    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "backlog"),
+    *("latency", "held-snapshot", "idle", "startup"),
+)
+_SERVER_ONLY = "held-snapshot"
 _COUNT = click.IntRange(1)
+_DEFAULTS = {"jobs": 100_000, "rounds": 3, "samples": 300, "backlog": 100_000, "idle": 5.0}
+_QUICK = {"jobs": 10_000, "rounds": 1, "samples": 50, "backlog": 5_000, "idle": 2.0}
 
 
 @click.command(
     "bench",
     cls=Command,
     examples=(
-        "windlass bench",
-        "windlass bench --jobs 20000 --rounds 1 --json",
+        "windlass bench                                       # all scenarios, on a file",
+        "windlass bench -c postgresql:///shop drain cycle",
+        "windlass bench -c shop drain --jobs 1000000 --rounds 5 --processes 2 --json",
+        "windlass bench --quick",
         "windlass bench --synchronous normal --folder /mnt/disk",
     ),
 )
-@click.option("-n", "--jobs", type=_COUNT, default=100_000, show_default=True, help="Jobs in all.")
-@click.option("--batch", type=_COUNT, default=500, show_default=True, help="Jobs per call.")
-@click.option("--rounds", type=_COUNT, default=3, show_default=True, help="Medians are shown.")
-@click.option("--samples", type=_COUNT, default=300, show_default=True, help="Timed for latency.")
+@click.argument("scenarios", metavar="[SCENARIO]...", nargs=-1, type=click.Choice(NAMES))
+@click.option(
+    "-c",
+    "--connection",
+    metavar="URL",
+    help="Measure on this PostgreSQL database, in schemas of its own that are dropped afterwards;"
+    " else on a SQLite file.",
+)
+@click.option("-n", "--jobs", type=_COUNT, help="Jobs in a round.  [default: 100000]")
+@click.option("--rounds", type=_COUNT, help="Rounds; medians are shown.  [default: 3]")
+@click.option("--processes", type=_COUNT, default=1, show_default=True, help="Worker processes.")
+@click.option("--batch", type=_COUNT, default=500, show_default=True, help="Jobs per bulk call.")
+@click.option("--backlog", type=_COUNT, help="Jobs of each kind that lie about.  [default: 100000]")
+@click.option("--rate", type=_COUNT, default=2_000, show_default=True, help="Of held-snapshot.")
+@click.option("--samples", type=_COUNT, help="Jobs timed for latency.  [default: 300]")
 @click.option(
     "--idle",
     type=click.FloatRange(0.1, 600),
-    default=5.0,
-    show_default=True,
-    help="Seconds to watch an idle worker.",
+    help="Seconds to watch an idle worker.  [default: 5]",
 )
+@click.option("--quick", is_flag=True, help="Small numbers: less than half a minute in all.")
 @click.option(
     "--synchronous",
     type=click.Choice(["full", "normal"]),
-    default="full",
-    show_default=True,
-    help="SQLite's durability, for Windlass and the bare calls alike.",
+    help="SQLite's durability, for Windlass and the bare calls alike.  [default: full]",
 )
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
-    default=Path(),
-    help="Where to put the database file; the disk matters. [default: here]",
+    help="Where to put the SQLite file; the disk matters.  [default: here]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def bench(
-    jobs: int,
+    scenarios: tuple[str, ...],
+    connection: str | None,
+    processes: int,
     batch: int,
-    rounds: int,
-    samples: int,
-    idle: float,
-    synchronous: Literal["full", "normal"],
-    folder: Path,
+    rate: int,
+    quick: bool,
+    synchronous: str | None,
+    folder: Path | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
-    """Measure this machine: enqueue, throughput, latency, idle cost.
+    """Measure this machine: all scenarios, or some.
 
-    Everything runs on an embedded file that is removed afterwards. The limit is the same cycle
-    written as bare sqlite3 calls with the same batches and durability, in the same run; the
-    ratios are what to compare between machines.
+    The limit is the same work written as bare SQL in the same batches, through the same driver
+    and with the same durability, in the same run; the ratios are what to compare between machines.
+    Work is done by worker processes, and the database counts what they did. Without -c everything
+    is in a SQLite file that is removed afterwards.
     """
-    place = Path(tempfile.mkdtemp(prefix="windlass-bench-", dir=folder.resolve()))
-    try:
-        result = asyncio.run(_measure(place, jobs, batch, rounds, samples, idle, synchronous))
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    from windlass.cli.bench.crew import BenchFailed
+    from windlass.cli.bench.report import lines
+    from windlass.cli.bench.run import Run
+    from windlass.cli.bench.scenarios import play
+    from windlass.cli.bench.site import choose_site
+
+    numbers: dict[str, Any] = {
+        name: preset if given[name] is None else given[name]
+        for name, preset in (_QUICK if quick else _DEFAULTS).items()
+    }
+    with _defaults_only(keep_address=connection is not None), _ended_by_signals():
+        site = choose_site(connection, folder, synchronous)
+        try:
+            if _SERVER_ONLY in scenarios and not site.can_hold:
+                raise click.UsageError(f"{_SERVER_ONLY} needs PostgreSQL: -c postgresql://….")
+            chosen = [name for name in NAMES if name in (scenarios or NAMES)]
+            if not site.can_hold and _SERVER_ONLY in chosen:
+                chosen.remove(_SERVER_ONLY)
+            run = Run(site, processes=processes, batch=batch, rate=rate, tell=_tell, **numbers)
+            with _elsewhere():
+                found = asyncio.run(play(run, chosen))
+        except BenchFailed as error:
+            raise CommandFailed(f"the bench went wrong: {error}") from error
+        finally:
+            _tell("")
+            site.close()
     if as_json:
-        click.echo(json.dumps(result, indent=2))
+        click.echo(json.dumps(found, indent=2))
     else:
-        _show(result)
+        for line in lines(found):
+            click.echo(line)
 
 
-async def _measure(
-    place: Path, jobs: int, batch: int, rounds: int, samples: int, idle: float, synchronous: str
-) -> dict[str, Any]:
-    url = f"sqlite:///{place}/bench.db"
-    limits: list[tuple[float, float]] = []
-    cycles: list[tuple[float, float]] = []
-    for number in range(rounds):
-        _tell(f"cycle of {jobs:,} jobs, round {number + 1} of {rounds}")
-        limits.append(bare.bare_cycle(place, jobs, batch, synchronous))
-        cycles.append(await measure.cycle(url, jobs, batch, synchronous))
-        measure.remove(place, "bench.db")
-    _tell("enqueue one by one")
-    singles = max(100, min(2_000, jobs // 20))
-    one_by_one = await measure.enqueue_one_by_one(url, singles, synchronous)
-    measure.remove(place, "bench.db")
-    _tell("pickup latency in one process")
-    disk = bare.Disk(place)
-    here = await measure.pickup_here(url, samples, synchronous, disk)
-    fsync = disk.close()
-    _tell("pickup latency between processes")
-    there = await measure.pickup_there(url, samples, synchronous)
-    _tell(f"an idle worker for {idle:g} s")
-    resting = await measure.idle(url, idle, synchronous)
-    _tell("")
-    limit = measure.median([jobs / sum(pair) for pair in limits])
-    reached = measure.median([jobs / sum(pair) for pair in cycles])
-    return {
-        "windlass": windlass.__version__,
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        "synchronous": synchronous,
-        "jobs": jobs,
-        "batch": batch,
-        "rounds": rounds,
-        "bare": _rates(jobs, limits, limit),
-        "cycle": {
-            **_rates(jobs, cycles, reached),
-            "ratio_to_bare": round(reached / limit, 3),
-            "ratios": [
-                round(sum(lowest) / sum(own), 3) for lowest, own in zip(limits, cycles, strict=True)
-            ],
-        },
-        "enqueue_one_by_one_per_s": round(singles / one_by_one),
-        "fsync_ms": round(fsync * 1e3, 3),
-        "pickup_one_process_ms": _latency(here),
-        "pickup_one_process_limit_ms": round(1.0 + 2e3 * fsync, 3),
-        "pickup_two_processes_ms": _latency(there),
-        "idle_cpu_percent": round(resting["cpu"] * 100, 3),
-        "worker_rss_mb": round(resting["rss"] / 1e6, 1),
-    }
+@contextmanager
+def _defaults_only(*, keep_address: bool) -> Iterator[None]:
+    """The bench is about the defaults, and must never touch a real database unless told to; then
+    libpq's own variables are a part of its address."""
+    kept = dict(os.environ)
+    for name in kept:
+        is_ours = name.startswith("WINDLASS_") or name == "DATABASE_URL"
+        if is_ours or (name.startswith("PG") and not keep_address):
+            del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
 
 
-def _rates(jobs: int, pairs: list[tuple[float, float]], rate: float) -> dict[str, Any]:
-    return {
-        "per_s": round(rate),
-        "enqueue_per_s": round(measure.median([jobs / first for first, _ in pairs])),
-        "work_per_s": round(measure.median([jobs / second for _, second in pairs])),
-    }
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """In an empty folder, so that nobody's windlass.toml is read."""
+    home = Path.cwd()
+    with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(home)
 
 
-def _latency(taken: list[float]) -> dict[str, float]:
-    return {
-        f"p{percent}": round(measure.percentile(taken, percent) * 1e3, 3)
-        for percent in (50, 95, 99)
-    }
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Both ways to stop it clean up too, also where Ctrl-C is ignored (a shell's `&`)."""
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGTERM, before[1])
 
 
 def _tell(text: str) -> None:
     """What is being measured, on a terminal only."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{text}", err=True, nl=False)
-
-
-def _show(result: dict[str, Any]) -> None:
-    cycle, limit = result["cycle"], result["bare"]
-    here, there = result["pickup_one_process_ms"], result["pickup_two_processes_ms"]
-    rows = [
-        ("", "jobs/s", "bare sqlite3", "ratio"),
-        _row("whole cycle", cycle["per_s"], limit["per_s"]),
-        _row("  enqueue in bulk", cycle["enqueue_per_s"], limit["enqueue_per_s"]),
-        _row("  claim, run, settle", cycle["work_per_s"], limit["work_per_s"]),
-        ("enqueue one by one", f"{result['enqueue_one_by_one_per_s']:,}", "", ""),
-    ]
-    click.echo(
-        f"windlass {result['windlass']}, Python {result['python']}, SQLite {result['sqlite']},"
-        f" synchronous={result['synchronous']}, {result['jobs']:,} jobs in batches of"
-        f" {result['batch']}, medians of {result['rounds']}\n"
-    )
-    for name, own, other, ratio in rows:
-        click.echo(f"{name:<24}{own:>12}{other:>15}{ratio:>8}")
-    click.echo(
-        f"\n{'pickup, one process':<24}p50 {here['p50']:.2f} ms, p99 {here['p99']:.2f} ms"
-        f"   (1 ms + 2 fsync = {result['pickup_one_process_limit_ms']:.2f} ms)"
-        f"\n{'pickup, two processes':<24}p50 {there['p50']:.2f} ms, p99 {there['p99']:.2f} ms"
-        f"\n{'idle worker':<24}{result['idle_cpu_percent']:.2f} % of a core,"
-        f" {result['worker_rss_mb']:.0f} MB resident"
-        f"\n{'fsync':<24}{result['fsync_ms']:.3f} ms"
-    )
-
-
-def _row(name: str, own: int, other: int) -> tuple[str, str, str, str]:
-    return name, f"{own:,}", f"{other:,}", f"{own / other:.2f}"

@@ -1,4 +1,9 @@
-"""The worker process of the bench: `python -m windlass.cli.bench.child MODE URL SYNC [SECONDS]`."""
+"""A process of the bench: `python -m windlass.cli.bench.child MODE`, told more by its environment.
+
+It answers in JSON, one object a line. The modes `work` and `bare` say that they are ready, begin
+at the first line of standard input, and tell again and again how many jobs they have settled until
+when with how much CPU. All clocks are the machine's monotonic one. `work` ends with its input.
+"""
 
 from __future__ import annotations
 
@@ -6,46 +11,158 @@ import asyncio
 import json
 import os
 import resource
+import sqlite3
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from windlass import App
+from windlass.cli.bench.limit import open_limit
+from windlass.cli.bench.site import Address
 
+ENVIRONMENT = "WINDLASS_BENCH"
+_TELL_EVERY = 0.005
 _UNTIL_IDLE = 3.0
 """Seconds after its last job until a worker has come to rest."""
+_CLAIMS_KEPT = 1_000
 
 
-async def latency(url: str, synchronous: str) -> None:
-    """Print when each job started, one line each."""
-    app = App(url, synchronous=synchronous)
+class Orders(msgspec.Struct, frozen=True):
+    """What a child is to do."""
 
-    @app.task
-    async def mark(id: int) -> None:
-        _say({"started": time.monotonic_ns()})
-
-    async with app:
-        runner = await app.run()
-        _say({"ready": True})
-        await runner.wait()
+    address: Address
+    batch: int = 500
+    seconds: float = 1.0
+    times_claims: bool = False
 
 
-async def idle(url: str, synchronous: str, seconds: float) -> None:
-    """Do nothing for a while and print what it cost."""
-    app = App(url, synchronous=synchronous)
+def make_app(address: Address) -> App:
+    """The app of every scenario, in all processes."""
+    app = App(
+        address.url,
+        schema=address.schema,
+        synchronous=address.synchronous,
+        log_level="warning",
+    )
 
     @app.task
     async def noop(id: int) -> None: ...
 
+    @app.task
+    async def mark(id: int) -> None:
+        _say(started=time.monotonic_ns())
+
+    return app
+
+
+async def work(orders: Orders) -> None:
+    """Run no-op jobs, or `mark` jobs that tell when they started."""
+    app = make_app(orders.address)
+    claims: list[float] = []
+    if orders.times_claims:
+        _time_claims(app, claims)
+    async with app:
+        _say(ready=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        before = _cpu()
+        runner = await app.run()
+        _say(working=True)
+        ending = asyncio.ensure_future(asyncio.to_thread(sys.stdin.readline))
+        told = 0
+        while not ending.done():
+            if (settled := runner.worker.completed) != told:
+                told = settled
+                _say(settled=told, at=time.monotonic_ns(), cpu=_cpu() - before)
+            await asyncio.sleep(_TELL_EVERY)
+        await runner.stop()
+    kept = min(_CLAIMS_KEPT, len(claims) // 2)
+    _say(first_claims=claims[:kept], last_claims=claims[len(claims) - kept :])
+
+
+def bare(orders: Orders) -> None:
+    """The same by bare statements, until the process is ended."""
+    limit = open_limit(orders.address)
+    _say(ready=True)
+    sys.stdin.readline()
+    before, settled = _cpu(), 0
+    while True:
+        done = limit.work(orders.batch)
+        if done:
+            settled += done
+            _say(settled=settled, at=time.monotonic_ns(), cpu=_cpu() - before)
+        else:
+            time.sleep(0.0005)
+
+
+async def idle(orders: Orders) -> None:
+    """Do nothing for a while and tell what it cost."""
+    queries = _count_queries(orders.address)
+    app = make_app(orders.address)
     async with app:
         runner = await app.run()
         await app.client.add_job("noop", {"id": 1})
-        await asyncio.sleep(_UNTIL_IDLE)
-        before, since = _cpu(), time.perf_counter()
-        await asyncio.sleep(seconds)
-        share = (_cpu() - before) / (time.perf_counter() - since)
-        _say({"cpu": share, "rss": _resident()})
+        await asyncio.sleep(min(_UNTIL_IDLE, orders.seconds))
+        before, asked, since = _cpu(), queries[0], time.perf_counter()
+        await asyncio.sleep(orders.seconds)
+        passed = time.perf_counter() - since
+        share, rate = (_cpu() - before) / passed, (queries[0] - asked) / passed
+        _say(cpu=share, queries=rate, resident=_resident())
         await runner.stop()
+
+
+async def startup(orders: Orders) -> None:
+    """Open, start, stop and close, with nothing to do."""
+    began = time.perf_counter()
+    async with make_app(orders.address) as app:
+        runner = await app.run()
+        await runner.stop()
+    _say(seconds=time.perf_counter() - began)
+
+
+def _time_claims(app: App, taken: list[float]) -> None:
+    """Note the seconds of every claim that brought jobs."""
+    claim = app.store.claim
+
+    async def timed(request: Any) -> Any:
+        began = time.perf_counter()
+        leases = await claim(request)
+        if leases:
+            taken.append(time.perf_counter() - began)
+        return leases
+
+    app.store.claim = timed  # type: ignore[method-assign]
+
+
+def _count_queries(address: Address) -> list[int]:
+    """A count in a list of one: statements on SQLite, waits for an answer on PostgreSQL."""
+    count = [0]
+
+    def bump(*_: object) -> None:
+        count[0] += 1
+
+    if address.url.startswith("sqlite:"):
+        connect = sqlite3.connect
+
+        def traced(*args: Any, **options: Any) -> sqlite3.Connection:
+            connection: sqlite3.Connection = connect(*args, **options)
+            connection.set_trace_callback(bump)
+            return connection
+
+        sqlite3.connect = traced  # type: ignore[assignment]
+    else:
+        import psycopg
+
+        wait = psycopg.Connection.wait
+
+        def counted(self: Any, *args: Any, **options: Any) -> Any:
+            bump()
+            return wait(self, *args, **options)
+
+        psycopg.Connection.wait = counted  # type: ignore[method-assign]
+    return count
 
 
 def _cpu() -> float:
@@ -62,13 +179,17 @@ def _resident() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _say(message: dict[str, object]) -> None:
+def _say(**message: object) -> None:
     print(json.dumps(message), flush=True)
 
 
-if __name__ == "__main__":
-    mode, url, synchronous, *rest = sys.argv[1:]
-    if mode == "latency":
-        asyncio.run(latency(url, synchronous))
+def main(mode: str) -> None:
+    orders = msgspec.json.decode(os.environ.pop(ENVIRONMENT), type=Orders)
+    if mode == "bare":
+        bare(orders)
     else:
-        asyncio.run(idle(url, synchronous, float(rest[0])))
+        asyncio.run({"work": work, "idle": idle, "startup": startup}[mode](orders))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -37,7 +37,8 @@ def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
     values += [wanted.limit, wanted.limit]
     return (
         "SELECT x.row::text FROM ("  # noqa: S608
-        f"(SELECT t.id, {schema}._row(t) AS row FROM {schema}._jobs AS t WHERE {jobs}"
+        f"(SELECT t.id, {schema}._row(t, (SELECT w.name FROM {schema}._workers AS w"
+        f" WHERE w.id = t.worker)) AS row FROM {schema}._jobs AS t WHERE {jobs}"
         " ORDER BY t.id LIMIT %s) UNION ALL "
         f"(SELECT t.id, {schema}._history_row(t) FROM {schema}._history AS t WHERE {history}"
         " ORDER BY t.id LIMIT %s)) AS x ORDER BY x.id LIMIT %s",

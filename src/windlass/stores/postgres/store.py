@@ -250,8 +250,9 @@ class PostgresStore:
         """Call a function that returns the jobs it changed; `now` is its last argument."""
         places = ", ".join(["%s"] * (len(values) + 1))
         statement = self._sql(
-            "SELECT json_agg({schema}._row(j))::text"  # noqa: S608
+            "SELECT json_agg({schema}._row(j, w.name))::text"  # noqa: S608
             f" FROM {{schema}}.{function}({places}) AS j"
+            " LEFT JOIN {schema}._workers AS w ON w.id = j.worker"
         )
         [text] = await self._open_patient().row(statement, [*values, self._now])
         self._hint()
@@ -418,7 +419,7 @@ class PostgresStore:
 
     def _settle_once(self, settlements: Sequence[Settlement], *, careful: bool) -> list[Settled]:
         prepared = Settlements(settlements)
-        statement = self._sql("SELECT {schema}._settle(%s::bigint[], %s::bigint[], %s, %s, %s, %s)")
+        statement = self._sql(f"SELECT {{schema}}.{Settlements.CALL}")
 
         def settle(careful: bool) -> list[Settled]:
             values = prepared.values(careful, self._now)
@@ -566,7 +567,8 @@ class PostgresStore:
 
     async def get_by_key(self, key: str) -> Job | None:
         [text] = await self._row(
-            "SELECT json_agg({schema}._row(j))::text FROM {schema}._jobs AS j"
+            "SELECT json_agg({schema}._row(j, w.name))::text FROM {schema}._jobs AS j"
+            " LEFT JOIN {schema}._workers AS w ON w.id = j.worker"
             " WHERE j.key = %s AND j.state <> 'cancelled'",
             key,
         )

@@ -47,10 +47,7 @@ class JobEnding:
 
     def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Verdict, str]:
         settlements = Settlements([(self._lease, outcome)])
-        statement = (
-            f"SELECT {self._schema}._settle(%s::bigint[], %s::bigint[], %s, %s, %s, %s),"
-            " pg_current_xact_id()::text"
-        )
+        statement = f"SELECT {self._schema}.{Settlements.CALL}, pg_current_xact_id()::text"
         cursor.execute(statement.encode(), settlements.values(True, self._now()))
         text, number = cursor.fetchone() or (None, "")
         return settlements.answers(text)[0].verdict, number

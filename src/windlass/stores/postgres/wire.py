@@ -59,12 +59,6 @@ class _Other(msgspec.Struct):
     outcome: _Outcome
 
 
-class _Kept(msgspec.Struct, omit_defaults=True):
-    id: int
-    output: msgspec.Raw | None = None
-    keep: float | None = None
-
-
 def encode_jobs(jobs: Sequence[NewJob]) -> str:
     return msgspec.json.encode(
         [
@@ -93,12 +87,15 @@ class Settlements:
     deliveries of one job are settled together, since the answers then depend on their order.
     """
 
+    CALL = "_settle(%s::bigint[], %s::bigint[], %s::text[]::json[], %s::float8[], %s, %s, %s)"
+
     def __init__(self, settlements: Sequence[tuple[Lease, Outcome]]) -> None:
         self._count = len(settlements)
         self._places: list[int] = []
         self._ids: list[int] = []
         self._tokens: list[int] = []
-        kept: list[_Kept] = []
+        self._outputs: list[str | None] | None = None
+        self._keeps: list[float | None] | None = None
         others: list[_Other] = []
         later: list[int] = []
         twice = [n for n in Counter(lease.job_id for lease, _ in settlements).values() if n > 1]
@@ -110,14 +107,26 @@ class Settlements:
             self._places.append(place)
             self._ids.append(lease.job_id)
             self._tokens.append(lease.token)
-            if outcome.keep or lease.keep:
-                kept.append(_Kept(lease.job_id, _raw(outcome.output), outcome.keep))
+            is_kept = outcome.keep or lease.keep
+            if is_kept and self._keeps is None:
+                self._keeps = [None] * (len(self._ids) - 1)
+                self._outputs = [None] * (len(self._ids) - 1)
+            if self._keeps is not None and self._outputs is not None:
+                self._keeps.append(outcome.keep)
+                self._outputs.append(outcome.output)
         self._places += later
-        self._kept = msgspec.json.encode(kept).decode() if kept else None
         self._others = msgspec.json.encode(others).decode() if others else None
 
     def values(self, careful: bool, now: datetime | None) -> list[Any]:
-        return [self._ids, self._tokens, self._kept, self._others, careful, now]
+        return [
+            self._ids,
+            self._tokens,
+            self._outputs,
+            self._keeps,
+            self._others,
+            careful,
+            now,
+        ]
 
     def answers(self, text: str | None) -> list[Settled]:
         """In the order the settlements were given."""

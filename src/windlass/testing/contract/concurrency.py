@@ -232,7 +232,7 @@ async def a_queue_runs_one_at_a_time(kit: Kit) -> None:
                     wait_for_a_rival()
                     running[lease.queue or ""] -= 1
                     ran.append(lease)
-                await store.settle([(lease, COMPLETE)])
+                await _settle(store, [(lease, COMPLETE)])
 
     await compete(kit, work, rivals=3)
     assert overlaps == []
@@ -247,7 +247,7 @@ async def a_delivery_is_settled_once(kit: Kit) -> None:
     leases = await kit.claim()
 
     async def settle(number: int, store: Store) -> list[Verdict]:
-        return [(await store.settle([(lease, COMPLETE)]))[0].verdict for lease in leases]
+        return [(await _settle(store, [(lease, COMPLETE)]))[0].verdict for lease in leases]
 
     for verdicts in zip(*await compete(kit, settle), strict=True):
         assert Counter(verdicts) == {Verdict.APPLIED: 1, Verdict.MISSING: RIVALS - 1}
@@ -271,7 +271,7 @@ async def a_late_settle_and_the_reaper_agree(kit: Kit) -> None:
         ) -> None:
             if number == 0:
                 for lease in leases:
-                    [answer] = await store.settle([(lease, COMPLETE)])
+                    [answer] = await _settle(store, [(lease, COMPLETE)])
                     if answer.verdict is Verdict.APPLIED:
                         applied.append(lease.job_id)
             else:
@@ -344,7 +344,7 @@ async def handing_back_and_claiming_loses_nothing(kit: Kit) -> None:
             if number % 2:
                 await store.retire(f"w{number}")
             else:
-                await store.settle([(lease, RELEASE) for lease in leases])
+                await _settle(store, [(lease, RELEASE) for lease in leases])
 
     await compete(kit, work)
     seen = [await kit.get(job.id) for job in jobs]

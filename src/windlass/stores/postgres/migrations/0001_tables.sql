@@ -165,8 +165,10 @@ CREATE FUNCTION {schema}._micros(instant timestamptz) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN (extract(epoch FROM instant) * 1000000)::bigint;
 
--- A job as one JSON array, in the order of `windlass.store.rules.Row`.
-CREATE FUNCTION {schema}._row(j {schema}._jobs) RETURNS json
+-- A job as one JSON array, in the order of `windlass.store.rules.Row`. The name of its worker is
+-- the caller's to look up: with a query in its body this could not be inlined, and would cost ten
+-- times as much.
+CREATE FUNCTION {schema}._row(j {schema}._jobs, worker text) RETURNS json
 LANGUAGE sql STABLE
 RETURN json_build_array(
   (j).id, (j).task, (j).payload::text,
@@ -174,8 +176,7 @@ RETURN json_build_array(
   (j).priority, {schema}._micros((j).run_at), (j).attempts, (j).deliveries, (j).max_attempts,
   (j).key, (j).queue, (j).flags, (j).revision, (j).resets, (j).suspect::int,
   (j).superseded::int, (j).cancel_requested::int,
-  (SELECT w.name FROM {schema}._workers AS w WHERE w.id = (j).worker),
-  (j).token, {schema}._micros((j).lease_until), (j).keep, (j).last_error, NULL::text,
+  worker, (j).token, {schema}._micros((j).lease_until), (j).keep, (j).last_error, NULL::text,
   (j).progress::text, (j).log::text, {schema}._micros((j).created_at),
   {schema}._micros((j).updated_at), {schema}._micros((j).finished_at), NULL::bigint);
 

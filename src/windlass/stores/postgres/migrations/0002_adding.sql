@@ -162,8 +162,9 @@ BEGIN
   at_micros := {schema}._micros(at);
   ids := {schema}._add_jobs(_jobs::json, _is_keyed, at);
   IF _is_keyed THEN
-    SELECT json_agg({schema}._row(j) ORDER BY x.place)::text INTO jobs
-    FROM unnest(ids) WITH ORDINALITY AS x (id, place) JOIN {schema}._jobs AS j ON j.id = x.id;
+    SELECT json_agg({schema}._row(j, w.name) ORDER BY x.place)::text INTO jobs
+    FROM unnest(ids) WITH ORDINALITY AS x (id, place) JOIN {schema}._jobs AS j ON j.id = x.id
+    LEFT JOIN {schema}._workers AS w ON w.id = j.worker;
   END IF;
   IF is_ours THEN
     PERFORM set_config('lock_timeout', '0', true);

@@ -104,15 +104,16 @@ BEGIN
 END $$;
 
 -- End deliveries, each if and only if its token owns the job. `_ids` and `_tokens` are completed;
--- `_outputs` has an object {id, output, keep} for each of them that is to be kept; `_others` are
--- {id, token} and an `_outcome`, done one by one. Answers NULL where all were completed, else an
--- array with the state or the refusal of each of `_ids` and then of `_others`.
+-- `_keeps` are the seconds to keep each for where it says nothing itself, and `_outputs` their
+-- outputs (both NULL where none is to be kept); `_others` are {id, token} and an `_outcome`, done
+-- one by one. Answers NULL where all were completed, else an array with the state or the refusal
+-- of each of `_ids` and then of `_others`.
 --
 -- The quick way deletes without asking who holds the rows, and fails with lock_not_available
 -- after a moment if somebody does; then the caller asks again with `_careful`, which skips those.
 CREATE FUNCTION {schema}._settle(
-  _ids bigint[], _tokens bigint[], _outputs text, _others text, _careful boolean,
-  _now timestamptz DEFAULT NULL
+  _ids bigint[], _tokens bigint[], _outputs json[], _keeps float8[], _others text,
+  _careful boolean, _now timestamptz DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
@@ -124,6 +125,8 @@ DECLARE
   running {schema}._job_state := 'running';
   held bigint[] := _ids;
   held_tokens bigint[] := _tokens;
+  outputs json[] := _outputs;
+  keeps float8[] := _keeps;
   gone bigint[] := '{}';
   queues text[];
   answers text[] := '{}';
@@ -131,14 +134,17 @@ DECLARE
   j {schema}._jobs;
 BEGIN
   IF _careful THEN
-    SELECT coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.token), '{}')
-    INTO held, held_tokens FROM (
-      SELECT k.id, k.token FROM unnest(_ids, _tokens) AS x (id, token)
+    SELECT
+      coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.token), '{}'),
+      array_agg(h.output), array_agg(h.keep)
+    INTO held, held_tokens, outputs, keeps FROM (
+      SELECT k.id, k.token, x.output, x.keep
+      FROM unnest(_ids, _tokens, _outputs, _keeps) AS x (id, token, output, keep)
       JOIN {schema}._jobs AS k ON k.id = x.id AND k.token = x.token AND k.state = running
       ORDER BY k.id FOR UPDATE OF k SKIP LOCKED
     ) AS h;
   END IF;
-  IF cardinality(held) > 0 AND _outputs IS NULL THEN
+  IF cardinality(held) > 0 AND _keeps IS NULL THEN
     WITH done AS (
       DELETE FROM {schema}._jobs AS k USING unnest(held, held_tokens) AS x (id, token)
       WHERE k.id = x.id AND k.token = x.token AND k.state = running
@@ -148,9 +154,10 @@ BEGIN
     INTO gone, queues FROM done AS d;
   ELSIF cardinality(held) > 0 THEN
     WITH done AS (
-      DELETE FROM {schema}._jobs AS k USING unnest(held, held_tokens) AS x (id, token)
+      DELETE FROM {schema}._jobs AS k
+      USING unnest(held, held_tokens, outputs, keeps) AS x (id, token, output, keep)
       WHERE k.id = x.id AND k.token = x.token AND k.state = running
-      RETURNING k.*
+      RETURNING k.*, x.output, coalesce(k.keep, x.keep) AS kept
     ),
     filed AS (
       INSERT INTO {schema}._history
@@ -158,14 +165,10 @@ BEGIN
          deliveries, revision, resets, max_attempts, task, payload, key, queue, flags,
          last_error, output, progress, log, meta)
       SELECT
-        d.id, d.run_at, d.created_at, at, at + make_interval(secs => c.keep), d.token, c.keep,
+        d.id, d.run_at, d.created_at, at, at + make_interval(secs => d.kept), d.token, d.kept,
         d.priority, d.attempts, d.deliveries, d.revision, d.resets, d.max_attempts, d.task,
-        d.payload, d.key, d.queue, d.flags, d.last_error, x.output, d.progress, d.log, d.meta
-      FROM done AS d
-      JOIN json_to_recordset(_outputs::json) AS x (id bigint, output json, keep float8)
-        ON x.id = d.id
-      CROSS JOIN LATERAL (SELECT coalesce(d.keep, x.keep) AS keep) AS c
-      WHERE c.keep > 0
+        d.payload, d.key, d.queue, d.flags, d.last_error, d.output, d.progress, d.log, d.meta
+      FROM done AS d WHERE d.kept > 0
     )
     SELECT coalesce(array_agg(d.id), '{}'), array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL)
     INTO gone, queues FROM done AS d;

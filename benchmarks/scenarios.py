@@ -1,0 +1,286 @@
+"""The measurements. Each begins with an empty database of its own and counts in that database."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from benchmarks.meter import MICRO, Meter, Reading, peak_memory, settled_wal
+from benchmarks.process import Child, install
+from benchmarks.systems.base import System
+from tests.postgres.cluster import Cluster
+
+Figures = dict[str, float]
+Connection = psycopg.Connection[tuple[int]]
+
+_names = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure."""
+
+    jobs: int
+    singles: int
+    samples: int
+    seconds: float
+    """A drain ends after so long even if jobs are left; the completed ones are counted."""
+
+    def jobs_of(self, system: System) -> int:
+        return max(1_000, int(self.jobs * system.share))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A system's own database, and a connection that looks at it."""
+
+    system: System
+    cluster: Cluster
+    url: str
+    observer: Connection
+
+    def remaining(self) -> int:
+        row = self.observer.execute(self.system.remaining.encode()).fetchone()
+        assert row is not None
+        return row[0]
+
+    def meter(self, *workers: Child) -> Meter:
+        return Meter(self.cluster.pid, self.observer, [worker.pid for worker in workers])
+
+
+@contextlib.contextmanager
+def place(cluster: Cluster, system: System) -> Iterator[Place]:
+    name = f"bench_{next(_names)}"
+    url = cluster.create_database(name)
+    try:
+        install(system, url)
+        with psycopg.connect(url, autocommit=True) as observer:
+            # Helpers of a parallel scan would be taken for the system's.
+            observer.execute("SET max_parallel_workers_per_gather = 0")
+            yield Place(system, cluster, url, observer)
+    finally:
+        cluster.drop_database(name)
+
+
+def preload(here: Place, jobs: int) -> Figures:
+    """Bulk enqueue. Afterwards the tables are vacuumed and analysed, and a checkpoint is made."""
+    with Child(here.system, "add", here.url) as producer:
+        producer.wait_until_ready()
+        taken = producer.ask(patience=600, do="bulk", first=0, count=jobs)["seconds"]
+    if here.remaining() != jobs:
+        raise RuntimeError(f"{here.system.name}: {here.remaining()} of {jobs} jobs are there")
+    here.observer.execute("VACUUM ANALYZE")
+    here.observer.execute("CHECKPOINT")
+    return {"bulk": jobs / taken}
+
+
+def drain(cluster: Cluster, system: System, plan: Plan, processes: int) -> Figures:
+    """Preload, then let workers run the jobs.
+
+    The clock starts when the first completion is seen in the database, so that the start of the
+    processes does not count; the jobs completed until then do not count either.
+    """
+    jobs = plan.jobs_of(system)
+    with place(cluster, system) as here, contextlib.ExitStack() as stack:
+        figures = preload(here, jobs)
+        workers = [stack.enter_context(Child(system, "work", here.url)) for _ in range(processes)]
+        meter = here.meter(*workers)
+        started = meter.read()
+        for worker in workers:
+            worker.wait_until_ready()
+        first, begun = await_first(here, meter, jobs, started)
+        left, spent = watch(here, meter, first, begun, plan.seconds)
+        done = first - left
+        memory = statistics.mean(peak_memory(worker.pid) for worker in workers)
+    suffix = str(processes)
+    return figures | {
+        f"drain{suffix}": done / spent.at,
+        f"worker_cpu{suffix}": spent.workers / done * MICRO,
+        f"server_cpu{suffix}": spent.server / done * MICRO,
+        f"memory{suffix}": memory,
+        f"others{suffix}": spent.cores_of_others,
+    }
+
+
+def await_first(here: Place, meter: Meter, jobs: int, started: Reading) -> tuple[int, Reading]:
+    """What is left when the first completions are seen, and the reading of that moment.
+
+    A count sees the moment at which it begins, so the reading is taken before it. Where the jobs
+    are so few that none is left at the first look, it is all of them since the look before.
+    """
+    before = started
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        reading = meter.read()
+        left = here.remaining()
+        if left == 0:
+            return jobs, before
+        if left < jobs:
+            return left, reading
+        before = reading
+        time.sleep(0.01)
+    raise RuntimeError(f"{here.system.name} completed nothing in a minute")
+
+
+def watch(
+    here: Place, meter: Meter, first: int, begun: Reading, seconds: float
+) -> tuple[int, Reading]:
+    """Look until nothing is left or time is up; what is left, and what it cost.
+
+    Looking costs the server something, so it is rare while much is left: half of the estimated
+    rest is waited for each time.
+    """
+    while True:
+        reading = meter.read()
+        left = here.remaining()
+        spent = reading - begun
+        if left == 0 or spent.at >= seconds:
+            break
+        done = first - left
+        rest = left / done * spent.at if done else 0.0
+        time.sleep(min(1.0, max(0.01, rest / 2)))
+    if left == first:
+        raise RuntimeError(f"{here.system.name} completed nothing after its first jobs")
+    return left, spent
+
+
+def singly(cluster: Cluster, system: System, plan: Plan) -> Figures:
+    """One-by-one enqueue: by one caller, and by sixteen at once in one process."""
+    figures = {}
+    for name, callers in (("one", 1), ("one16", 16)):
+        with place(cluster, system) as here:
+            with Child(system, "add", here.url, callers=callers) as producer:
+                producer.wait_until_ready()
+                # The first calls open connections and prepare statements.
+                producer.ask(do="one", first=0, count=50)
+                taken = producer.ask(patience=600, do="one", first=50, count=plan.singles)
+            if (found := here.remaining()) != plan.singles + 50:
+                raise RuntimeError(f"{system.name}: {found} jobs are there")
+            figures[name] = plan.singles / taken["seconds"]
+    return figures
+
+
+def cycle(cluster: Cluster, system: System, plan: Plan) -> Figures:
+    """One process adds in bulk while one works; from the first call until nothing is left."""
+    jobs = plan.jobs_of(system)
+    with (
+        place(cluster, system) as here,
+        Child(system, "work", here.url) as worker,
+        Child(system, "add", here.url) as producer,
+    ):
+        worker.wait_until_ready()
+        producer.wait_until_ready()
+        producer.ask(do="one", first=0, count=20)
+        await_empty(here, 60)
+        here.observer.execute("CHECKPOINT")
+        begun = time.perf_counter()
+        producer.ask(patience=600, do="bulk", first=20, count=jobs)
+        await_empty(here, 600)
+        return {"cycle": jobs / (time.perf_counter() - begun)}
+
+
+def await_empty(here: Place, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while left := here.remaining():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{here.system.name}: {left} jobs are left after {patience:g} s")
+        time.sleep(0.01)
+
+
+def wal_per_job(cluster: Cluster, system: System, plan: Plan) -> Figures:
+    """What a job's life, added in bulk and run by one worker, writes to the log.
+
+    Full-page images are switched off for this measurement alone: how many there are depends on
+    where checkpoints fall, not on the system.
+    """
+    jobs = min(plan.jobs_of(system), 20_000)
+    with place(cluster, system) as here:
+        with without_page_images(cluster):
+            before = settled_wal(here.observer)
+            with Child(system, "add", here.url) as producer:
+                producer.wait_until_ready()
+                producer.ask(patience=600, do="bulk", first=0, count=jobs)
+            with Child(system, "work", here.url):
+                await_empty(here, 600)
+            after = settled_wal(here.observer)
+    return {
+        "wal_bytes": (after.size - before.size) / jobs,
+        "wal_records": (after.records - before.records) / jobs,
+    }
+
+
+@contextlib.contextmanager
+def without_page_images(cluster: Cluster) -> Iterator[None]:
+    with cluster.connect() as connection:
+        # A page gets an image at its first change after a checkpoint.
+        connection.execute("CHECKPOINT")
+        _set(connection, "full_page_writes", "off")
+        try:
+            yield
+        finally:
+            _set(connection, "full_page_writes", "on")
+
+
+def _set(connection: psycopg.Connection, name: str, value: str) -> None:
+    statement = sql.SQL("ALTER SYSTEM SET {} = {}")
+    connection.execute(statement.format(sql.Identifier(name), sql.Literal(value)))
+    connection.execute("SELECT pg_reload_conf()")
+    deadline = time.monotonic() + 10
+    while connection.execute(sql.SQL("SHOW {}").format(sql.Identifier(name))).fetchone() != (
+        value,
+    ):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{name} does not become {value}")
+        time.sleep(0.01)
+
+
+def pickup(cluster: Cluster, systems: Sequence[System], plan: Plan) -> dict[str, Figures]:
+    """From the call that adds a job to the first line of its handler in an idle worker, in ms.
+
+    All workers are there at once, each on its own database, and take turns: one job every 20 ms,
+    so that whatever disturbs the machine disturbs all alike.
+    """
+    taken: dict[str, list[float]] = {system.name: [] for system in systems}
+    with contextlib.ExitStack() as stack:
+        pairs = []
+        for system in systems:
+            here = stack.enter_context(place(cluster, system))
+            worker = stack.enter_context(Child(system, "work", here.url, stamp=True))
+            producer = stack.enter_context(Child(system, "add", here.url))
+            worker.wait_until_ready()
+            producer.wait_until_ready()
+            pairs.append((producer, worker))
+        warm_up = 20
+        for number in range(-warm_up, plan.samples):
+            for turn in range(len(pairs)):
+                producer, worker = pairs[(turn + number) % len(pairs)]
+                next_at = time.monotonic() + 0.02
+                milliseconds = _sample(producer, worker, number + warm_up)
+                if number >= 0:
+                    taken[producer.system.name].append(milliseconds)
+                time.sleep(max(0.0, next_at - time.monotonic()))
+    return {
+        name: {f"pickup{percent}": percentile(values, percent) for percent in (50, 95, 99)}
+        for name, values in taken.items()
+    }
+
+
+def _sample(producer: Child, worker: Child, number: int) -> float:
+    called: int = producer.ask(do="stamp", id=number)["called"]
+    found = worker.receive()
+    if found["id"] != number:
+        raise RuntimeError(f"{worker.system.name} ran {found['id']} instead of {number}")
+    started: int = found["started"]
+    return (started - called) / 1e6
+
+
+def percentile(values: list[float], percent: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]

@@ -1,0 +1,104 @@
+"""What people see: a table with bars for the ratios, and a line for each of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+_WIDTH = 20
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """The whole report."""
+    yield (
+        f"windlass {found['windlass']}, Python {found['python']}, {found['database']};"
+        f" {found['jobs']:,} jobs, batches of {found['batch']}, {_count(found['processes'])},"
+        f" medians of {found['rounds']}"
+    )
+    rates = [each for each in found["scenarios"] if "limit_per_s" in each]
+    if rates:
+        yield ""
+        yield f"{'':<14}{'jobs/s':>10}{'bare SQL':>10}{'ratio':>7}  {'':<{_WIDTH}}  CPU/job"
+    for each in rates:
+        yield (
+            f"{each['scenario']:<14}{each['per_s']:>10,}{each['limit_per_s']:>10,}"
+            f"{each['ratio']:>7.2f}  {bar(each['ratio'])}  {_cost(each)}"
+        )
+        yield from _more(each)
+    others = [each for each in found["scenarios"] if "limit_per_s" not in each]
+    if others:
+        yield ""
+    for each in others:
+        for title, text in _OTHERS[each["scenario"]](each):
+            yield f"{title:<14}{text}"
+
+
+def bar(ratio: float) -> str:
+    """Full where Windlass is as fast as bare statements."""
+    filled = min(_WIDTH, max(0, round(ratio * _WIDTH)))
+    return "#" * filled + "." * (_WIDTH - filled)
+
+
+def _count(processes: int) -> str:
+    return "one worker process" if processes == 1 else f"{processes} worker processes"
+
+
+def _cost(each: dict[str, Any]) -> str:
+    own = f"{each['cpu_us_per_job']:.1f}"
+    if "server_cpu_us_per_job" not in each:
+        return f"{own} µs"
+    both = f"{own} + {each['server_cpu_us_per_job']:.1f} µs"
+    limit = each.get("limit_server_cpu_us_per_job")
+    return both if limit is None else f"{both} (bare SQL: server {limit:.1f})"
+
+
+def _more(each: dict[str, Any]) -> Iterator[str]:
+    if "callers_per_s" in each:
+        yield (
+            f"{'':<14}{each['callers_per_s']:>10,}  with {each['callers']} callers at once,"
+            f" {each['callers_ratio']:.1f} times one"
+        )
+    if "clean_per_s" in each:
+        yield (
+            f"{'':<14}{each['clean_per_s']:>10,}  without the {each['backlog']:,} jobs of each"
+            f" kind: {each['clean_ratio']:.2f} of it remain"
+        )
+
+
+def _latency(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "latency", f"{_percentiles(each['ms'])}  from enqueue to the handler"
+    yield "", f"{_percentiles(each['same_process_ms'])}  with the worker in the same process"
+    yield "", f"{_percentiles(each['bare_insert_ms'])}  one bare INSERT"
+
+
+def _held(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield (
+        "held-snapshot",
+        f"{each['per_s']:,} of {each['asked_per_s']:,} jobs/s, CPU/job {_cost(each)}",
+    )
+    if "claims" in each:
+        yield "", f"{_percentiles(each['claim_ms_start'])}  first {each['claims']:,} claims"
+        yield "", f"{_percentiles(each['claim_ms_end'])}  last {each['claims']:,} claims"
+
+
+def _idle(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield (
+        "idle",
+        f"{each['cpu_percent']:.2f} % of a core, {each['queries_per_s']:.1f} queries/s,"
+        f" {each['resident_mb']:.0f} MB resident",
+    )
+
+
+def _startup(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield (
+        "startup",
+        f"{each['process_ms']:.0f} ms for a process to start and stop,"
+        f" {each['inside_ms']:.0f} ms of it from open to close",
+    )
+
+
+_OTHERS = {"latency": _latency, "held-snapshot": _held, "idle": _idle, "startup": _startup}
+
+
+def _percentiles(ms: dict[str, float]) -> str:
+    return f"p50 {ms['p50']:.2f}, p95 {ms['p95']:.2f}, p99 {ms['p99']:.2f} ms"

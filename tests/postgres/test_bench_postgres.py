@@ -1,0 +1,32 @@
+"""`windlass bench` on PostgreSQL: every scenario, in schemas that are gone afterwards."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+from click.testing import CliRunner
+
+from tests.cli.test_cli_bench import SMALL, check_scenario
+from tests.postgres.cluster import Cluster, fresh_database
+from windlass.cli import cli
+from windlass.cli.bench import NAMES
+
+
+def test_every_scenario_has_its_names_and_numbers(pg18: Cluster) -> None:
+    with fresh_database(pg18) as url:
+        options = ["bench", "-c", url, *SMALL, "--json"]
+        answer = CliRunner().invoke(cli, options, prog_name="windlass", catch_exceptions=False)
+        assert answer.exit_code == 0, answer.output
+        with psycopg.connect(url) as connection:
+            left = connection.execute(
+                "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'windlass%'"
+            ).fetchall()
+    found = json.loads(answer.stdout)
+    assert [each["scenario"] for each in found["scenarios"]] == list(NAMES)
+    for each in found["scenarios"]:
+        check_scenario(each)
+        if "rounds" in each:
+            assert each["wal_bytes_per_job"] > 0
+    assert found["database"].startswith("PostgreSQL 18")
+    assert left == []
