@@ -563,7 +563,7 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text() | st.text(st.sampled_from(ODD), max_size=60))
 @example("*/" + "9" * 5_000)
 @example("@")
@@ -572,7 +572,7 @@ def test_any_text_is_understood_or_refused_with_its_place(text: str) -> None:
     checked(text)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(mutated())
 def test_broken_lines_are_understood_or_refused_with_their_place(text: str) -> None:
     for schedule in checked(text):
@@ -581,7 +581,7 @@ def test_broken_lines_are_understood_or_refused_with_their_place(text: str) -> N
         assert msgspec.json.decode(encoded, type=Schedule) == schedule
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(["id", "tz", "fill", "fillmax", "max", "queue", "jobKey"]), st.text())
 def test_any_value_of_an_option_is_understood_or_refused(name: str, value: str) -> None:
     try:

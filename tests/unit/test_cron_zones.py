@@ -234,7 +234,7 @@ def year(name: str, number: int) -> tuple[int, list[int]]:
     return first, walls(ZoneInfo(name), first, last)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(YEARS), minutes, hours | st.just("0-3"), days)
 def test_whole_years(place: tuple[str, int], minute: str, hour: str, day: str) -> None:
     pattern = f"{minute} {hour} {day} * *"
