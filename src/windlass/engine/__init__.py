@@ -9,7 +9,7 @@ One worker is one set of loops around a dictionary of deliveries:
   lost or a cancel is asked for, and fences them before the lease can pass to another worker;
 * the **promoter** makes due jobs ready, the **reaper** takes jobs back from dead workers, the
   **pruner** removes history, the **noter** writes progress and logs, the **reporter** tells of
-  jobs that ended.
+  jobs that ended, the **scheduler** fires schedules.
 
 A delivery is in `held` from its claim until its settlement is written, so the keeper sees it all
 that time. Nothing here knows SQL, and nothing but the clock and the event loop knows time.

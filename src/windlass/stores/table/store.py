@@ -263,7 +263,7 @@ class TableStore(Generic[R]):
         def take_readable(connection: psycopg.Connection[Any]) -> tuple[list[Any], Found]:
             try:
                 return take(connection, self._read)
-            except Exception as error:
+            except Exception as error:  # a loader of the user's may raise anything
                 if not is_of_a_row(error):
                     raise
             return take(connection, self._read_one_by_one)
@@ -284,7 +284,7 @@ class TableStore(Generic[R]):
             try:
                 with connection.transaction():
                     found |= self._read(connection, [id_])
-            except Exception as error:
+            except Exception as error:  # a loader of the user's may raise anything
                 if not is_of_a_row(error):
                     raise
                 found[id_] = error
