@@ -91,6 +91,7 @@ def _number(connection: psycopg.Connection[Any], statement: str, *values: Any) -
 @pytest.mark.parametrize("backlog", BACKLOGS)
 def test_a_claim_reads_what_it_returns(made: Schema, backlog: str, size: int) -> None:
     name = made.name
+    least_batch = 1 if size == min(SIZES) else RETURNED + 1
     with psycopg.connect(made.url) as connection:
         if BACKLOGS[backlog]:
             connection.execute(BACKLOGS[backlog].format(name, size).encode())
@@ -106,10 +107,11 @@ def test_a_claim_reads_what_it_returns(made: Schema, backlog: str, size: int) ->
             scanned = _number(connection, SCANNED.format(name))
             taken = _number(
                 connection,
-                f"SELECT taken FROM {name}._claim('w', %s, %s, 10, 30, 1, '{{}}', '{{}}', false,"
-                " '', '{}', 0)",
+                f"SELECT json_array_length(leases::json) FROM {name}._claim('w', %s, %s, 10, 30, 1,"
+                " '{}', '{}', false, '', '{}', 0, %s, '{}')",
                 list(TASKS),
                 RETURNED,
+                least_batch,
             )
             read = _number(connection, READ.format(name)) - before
             assert taken == RETURNED
@@ -121,7 +123,7 @@ def test_a_claim_reads_what_it_returns(made: Schema, backlog: str, size: int) ->
 
 
 @pytest.mark.parametrize("number", [1, 2, 4, 5, 16, 17, 64, 65, 200])
-def test_jobs_of_many_tasks_come_in_order(made: Schema, number: int) -> None:
+def test_the_first_of_many_tasks_are_taken(made: Schema, number: int) -> None:
     """Whatever the number of tasks; up to 64 of them nothing is read that is not returned."""
     name = made.name
     tasks = [f"t{n}" for n in range(number)]
@@ -141,13 +143,13 @@ def test_jobs_of_many_tasks_come_in_order(made: Schema, number: int) -> None:
         [leases] = connection.execute(
             (
                 f"SELECT leases FROM {name}._claim('w', %s, 100, 10, 30, 1, '{{}}', '{{}}', false,"
-                " '', '{}', 0)"
+                " '', '{}', 0, 1, '{}')"
             ).encode(),
             [tasks],
         ).fetchone() or [None]
         read = _number(connection, READ.format(name)) - before
         assert leases is not None
-        assert [row[0] for row in json.loads(leases)] == [job for [job] in expected]
+        assert {row[0] for row in json.loads(leases)} == {job for [job] in expected}
         if number <= 64:
             assert read <= RETURNED + number + SPARE
 
@@ -184,8 +186,7 @@ async def _cycle(
 
     def claim_now(request: ClaimRequest, *rest: Any) -> Any:
         answer = real(request, *rest)
-        taken = 0 if answer[0] is None else answer[0].count('"w"')
-        seen.append((answer[-1], taken))
+        seen.append((answer[-1], answer[0].count('"w"')))
         return answer
 
     async def claim(limit: int) -> list[Lease]:

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import errors, sql
+from psycopg import errors, pq, sql
 from psycopg.rows import tuple_row
 
 from windlass.errors import StoreClosedError
@@ -35,6 +35,7 @@ Values = Sequence[Any] | Mapping[str, Any] | None
 THREADS = 4
 _MOST_TRIES = 6
 _ROLLED_BACK = (errors.DeadlockDetected, errors.SerializationFailure)
+_NEEDS_READ_COMMITTED = "WLISO"
 
 
 class Crew:
@@ -53,6 +54,9 @@ class Crew:
         self._connections: set[BoundedConnection] = set()
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="windlass-postgres")
         self._closed = False
+        self._begins = False
+        """Whether calls need a transaction of their own making: where the session is not ours, the
+        server's default may be one in which jobs cannot be claimed."""
         self.statements = 0
         """How many calls were made, for tests that count them."""
 
@@ -85,12 +89,18 @@ class Crew:
             try:
                 with self._connection() as connection:
                     self.statements += 1
-                    return call(connection)
+                    if not self._begins:
+                        return call(connection)
+                    with read_committed(connection), connection.transaction():
+                        return call(connection)
             except _ROLLED_BACK as error:
                 if tries == _MOST_TRIES:
                     raise translate(error, self._address.name) from error
                 time.sleep(random.uniform(0.5, 1.0) * 0.01 * 2**tries)  # noqa: S311
             except psycopg.Error as error:
+                if error.sqlstate == _NEEDS_READ_COMMITTED and not self._begins:
+                    self._begins = True
+                    continue
                 raise translate(error, self._address.name) from error
 
     @contextmanager
@@ -116,6 +126,18 @@ class Crew:
         self._executor.shutdown(wait=True)
         for connection in tuple(self._connections):
             connection.close()
+
+
+@contextmanager
+def read_committed(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Transactions begun inside are READ COMMITTED, whatever the server's default is."""
+    theirs = connection.isolation_level
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    try:
+        yield
+    finally:
+        if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            connection.isolation_level = theirs
 
 
 def fetch_row(

@@ -374,8 +374,10 @@ def _stuck_queues(subject: Subject) -> Iterator[Finding]:
 def _orphans(subject: Subject) -> Iterator[Finding]:
     found = subject.row(
         "SELECT count(*) AS jobs, min(j.id) AS first FROM {schema}._jobs AS j"
-        " WHERE j.state = 'running'"
-        " AND NOT EXISTS (SELECT FROM {schema}._workers AS w WHERE w.id = j.worker)"
+        " LEFT JOIN {schema}._in_batches AS b"
+        " ON b.id = j.id AND j.state = 'ready' AND j.deliveries = 0"
+        " WHERE (j.state = 'running' OR b.id IS NOT NULL) AND NOT EXISTS ("
+        "SELECT FROM {schema}._workers AS w WHERE w.id = coalesce(j.worker, b.worker))"
     )
     if found.jobs:
         yield Finding(

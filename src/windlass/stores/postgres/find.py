@@ -7,16 +7,25 @@ from typing import Any
 from windlass.model.job import JobState
 from windlass.store.records import JobFilter
 
-COUNTS = """
-SELECT CASE j.state WHEN 'waiting' THEN 'ready' ELSE j.state::text END, count(*)
-FROM {schema}._jobs AS j GROUP BY 1
+_IS_IN_BATCH = """(
+  t.state = 'ready' AND t.deliveries = 0 AND t.id IN (SELECT b.id FROM {schema}._in_batches AS b)
+)"""
+
+COUNTS = f"""
+SELECT CASE
+  WHEN {_IS_IN_BATCH} THEN 'running' WHEN t.state = 'waiting' THEN 'ready' ELSE t.state::text
+END, count(*)
+FROM {{schema}}._jobs AS t GROUP BY 1
 UNION ALL
-SELECT 'completed', count(*) FROM {schema}._history HAVING count(*) > 0
-"""
+SELECT 'completed', count(*) FROM {{schema}}._history HAVING count(*) > 0
+"""  # noqa: S608
 
 WORKERS = """
 SELECT w.name, {schema}._micros(w.expires_at), (
   SELECT count(*) FROM {schema}._jobs AS j WHERE j.state = 'running' AND j.worker = w.id
+) + (
+  SELECT count(*) FROM {schema}._in_batches AS b JOIN {schema}._jobs AS j ON j.id = b.id
+  WHERE b.worker = w.id AND j.state = 'ready' AND j.deliveries = 0
 )
 FROM {schema}._workers AS w ORDER BY w.name
 """
@@ -25,11 +34,18 @@ FROM {schema}._workers AS w ORDER BY w.name
 def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
     """A page of open jobs and history together, by ascending id: one JSON text per row."""
     values: list[Any] = []
+    is_in_batch = _IS_IN_BATCH.replace("{schema}", schema)
     jobs = _conditions(wanted, values)
     if wanted.states is not None:
         states = [state.value for state in wanted.states]
-        jobs += f" AND t.state = ANY (%s::{schema}._job_state[])"
+        jobs += f" AND (t.state = ANY (%s::{schema}._job_state[])"
         values.append([*states, *(["waiting"] if JobState.READY in wanted.states else [])])
+        if JobState.RUNNING in wanted.states:
+            jobs += f" OR {is_in_batch})"
+        elif JobState.READY in wanted.states:
+            jobs += f" AND NOT {is_in_batch})"
+        else:
+            jobs += ")"
     values.append(wanted.limit)
     history = _conditions(wanted, values)
     if wanted.states is not None and JobState.COMPLETED not in wanted.states:
@@ -37,8 +53,12 @@ def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
     values += [wanted.limit, wanted.limit]
     return (
         "SELECT x.row::text FROM ("  # noqa: S608
-        f"(SELECT t.id, {schema}._row(t, (SELECT w.name FROM {schema}._workers AS w"
-        f" WHERE w.id = t.worker)) AS row FROM {schema}._jobs AS t WHERE {jobs}"
+        f"(SELECT t.id, CASE WHEN {is_in_batch} THEN ("
+        f"SELECT {schema}._row({schema}._as_running(t, b.base, b.worker, b.claimed_at), w.name)"
+        f" FROM {schema}._batches AS b LEFT JOIN {schema}._workers AS w ON w.id = b.worker"
+        f" WHERE t.id = ANY (b.ids) LIMIT 1) ELSE {schema}._row(t, (SELECT w.name"
+        f" FROM {schema}._workers AS w WHERE w.id = t.worker)) END AS row"
+        f" FROM {schema}._jobs AS t WHERE {jobs}"
         " ORDER BY t.id LIMIT %s) UNION ALL "
         f"(SELECT t.id, {schema}._history_row(t) FROM {schema}._history AS t WHERE {history}"
         " ORDER BY t.id LIMIT %s)) AS x ORDER BY x.id LIMIT %s",

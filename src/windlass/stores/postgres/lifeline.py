@@ -167,8 +167,8 @@ class PostgresLifeline(BoundedLifeline):
 
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
         return self._ask(
-            f"SELECT id, answer FROM {self._schema}._check(%s::bigint[], %s::bigint[])",  # noqa: S608
-            [[held.job_id for held in leases], [held.token for held in leases]],
+            f"SELECT id, answer FROM {self._schema}._check(%s::bigint[], %s::bigint[], %s)",  # noqa: S608
+            [[held.job_id for held in leases], [held.token for held in leases], self._now()],
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -51,6 +52,7 @@ from windlass.store.rules import Row
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule, decode_known, encode
 from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
+from windlass.stores.postgres.batches import Batches
 from windlass.stores.postgres.connection import one_line
 from windlass.stores.postgres.crew import Crew, fetch_row, fetch_rows
 from windlass.stores.postgres.examine import examine
@@ -75,7 +77,10 @@ _ORPHANS_EVERY = 12
 _VERSION_EVERY = 2
 """Reaps between looks for workers nobody knows, and at the schema's version."""
 _BUSY_PAUSES = (0.01, 0.02, 0.04, 0.08)
+_LEAST_BATCH = 20
+"""From so many jobs on, one lease for all of them costs less than one for each."""
 
+_in_claim_order = attrgetter("priority", "run_at", "job_id")
 
 Settlement = tuple[Lease, Outcome]
 
@@ -122,6 +127,9 @@ class PostgresStore:
         self._unresolved: dict[int, tuple[str, float]] = {}
         self._reaps = 0
         self._under_way = UnderWay()
+        self._batches = Batches()
+        self.least_batch = _LEAST_BATCH
+        """How many jobs a claim must take to hold them by one lease."""
         self._held: set[int] = set()
         """Jobs whose settlement somebody's open transaction kept from being written."""
 
@@ -327,26 +335,30 @@ class PostgresStore:
         call = self._open_crew().submit(self._claim_now, request, base, start)
         self._under_way.add(call, request.worker)
         try:
-            text, refused, after, bell, entries = await asyncio.shield(asyncio.wrap_future(call))
+            answer = await asyncio.shield(asyncio.wrap_future(call))
         except asyncio.CancelledError:
             call.add_done_callback(lambda done: self._hand_back(done, request.worker))
             raise
         except OutcomeUnknownError:
             self._unresolved[base] = (request.worker, self._clock.monotonic() + _UNRESOLVED)
             raise
-        leases: list[Lease] = [] if text is None else _leases(text)
+        text, is_batch, refused, after, bell, entries = answer
+        leases: list[Lease] = sorted(_leases(text), key=_in_claim_order)
+        if is_batch:
+            self._batches.begin(base, request.worker, leases)
         self._after[request.worker] = after
         marks.learn(request, leases, bell=bell, entries=entries, began=began)
         return leases, refused
 
     def _claim_now(
         self, request: ClaimRequest, base: int, start: Start | None
-    ) -> tuple[str | None, bool, str, int, int]:
+    ) -> tuple[str, bool, bool, str, int, int]:
         statement = self._sql(
-            "SELECT leases, is_more, next_after, next_bell, entries FROM {schema}._claim("
+            "SELECT leases, is_batch, is_more, next_after, next_bell, entries FROM {schema}._claim("
             "%s, %s::text[], %s::integer, %s::integer, %s::float8, %s::bigint, %s::json,"
-            " %s::text[], %s, %s, %s::json, %s::bigint, %s)"
+            " %s::text[], %s, %s, %s::json, %s::bigint, %s::integer, %s::bigint[], %s)"
         )
+        ended = self._batches.ended()
         values = [
             request.worker,
             list(request.tasks),
@@ -360,20 +372,22 @@ class PostgresStore:
             self._after.get(request.worker, ""),
             msgspec.json.encode({} if start is None else start.tasks).decode(),
             0 if start is None else start.bell,
+            self.least_batch,
+            ended,
             self._now,
         ]
-        text, refused, after, bell, entries = self._open_crew().call(
+        text, is_batch, refused, after, bell, entries = self._open_crew().call(
             lambda connection: fetch_row(connection, statement, values)
         )
-        return text, refused, after, bell, entries
+        self._batches.forget(ended)
+        return text, is_batch, refused, after, bell, entries
 
     def _hand_back(self, call: Future[Any], worker: str) -> None:
         """A claim whose caller was cancelled: nobody will ever run these deliveries."""
         if call.cancelled() or call.exception() is not None or self._crew is None:
             return
-        text = call.result()[0]
-        if text is not None:
-            released = [(lease, RELEASE) for lease in _leases(text)]
+        released = [(lease, RELEASE) for lease in _leases(call.result()[0])]
+        if released:
             with contextlib.suppress(StoreError):
                 self._under_way.add(self._crew.submit(self._settle_now, released), worker)
 
@@ -384,7 +398,7 @@ class PostgresStore:
         if not mine:
             return []
         [text] = await self._row("SELECT {schema}._claimed(%s, %s::bigint[])", worker, mine)
-        leases: list[Lease] = [] if text is None else _leases(text)
+        leases = [] if text is None else sorted(_leases(text), key=_in_claim_order)
         answered = {lease.token - lease.job_id for lease in leases}
         for base in mine:
             if base in answered or now >= self._unresolved[base][1]:
@@ -415,6 +429,11 @@ class PostgresStore:
                 answers[place] = answer
         busy = [place for place, answer in enumerate(answers) if _is_busy(answer)]
         self._held = (self._held - ids) | {settlements[place][0].job_id for place in busy}
+        self._batches.leave(
+            lease
+            for (lease, _), answer in zip(settlements, answers, strict=True)
+            if not _is_busy(answer)
+        )
         return answers
 
     def _settle_once(self, settlements: Sequence[Settlement], *, careful: bool) -> list[Settled]:
@@ -462,6 +481,7 @@ class PostgresStore:
         # A claim whose caller was cancelled may not be over yet, and would sign on again.
         await self._under_way.ended(worker)
         await self._row("SELECT {schema}._retire(%s, %s)", worker, self._now)
+        self._batches.retire(worker)
         self._marks.pop(worker, None)
         self._after.pop(worker, None)
         self._hint_here()

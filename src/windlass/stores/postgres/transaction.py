@@ -15,7 +15,7 @@ from psycopg.rows import tuple_row
 from windlass.errors import LeaseLostError, OutcomeUnknownError, StoreBusyError, StoreError
 from windlass.store.records import Lease, Outcome, Verdict
 from windlass.stores.postgres.connection import Address, is_lost, translate
-from windlass.stores.postgres.crew import fetch_row
+from windlass.stores.postgres.crew import fetch_row, read_committed
 from windlass.stores.postgres.wire import Settlements
 
 _BUSY_LIMIT = 30.0
@@ -55,8 +55,8 @@ class JobEnding:
     def is_running(self, connection: psycopg.Connection[Any]) -> bool:
         [is_running] = fetch_row(
             connection,
-            f"SELECT EXISTS (SELECT FROM {self._schema}._jobs"  # noqa: S608
-            " WHERE id = %s AND token = %s AND state = 'running')",
+            f"SELECT EXISTS (SELECT FROM {self._schema}._jobs AS j"  # noqa: S608
+            f" WHERE j.id = %s AND {self._schema}._is_held(j, %s))",
             [self._lease.job_id, self._lease.token],
         )
         return bool(is_running)
@@ -124,7 +124,7 @@ def open_transaction(
         transaction = PostgresTransaction(connection, address.name, ending)
         is_at_the_end = False
         try:
-            with _read_committed(connection), connection.transaction():
+            with read_committed(connection), connection.transaction():
                 yield transaction
                 is_at_the_end = True
                 if transaction.lost:
@@ -144,17 +144,6 @@ def open_transaction(
                 raise StoreError(
                     "the connection was lost and the transaction rolled back"
                 ) from error
-
-
-@contextmanager
-def _read_committed(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    theirs = connection.isolation_level
-    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-    try:
-        yield
-    finally:
-        if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
-            connection.isolation_level = theirs
 
 
 def _has_committed(address: Address, ending: Ending, number: str) -> bool:

@@ -12,23 +12,29 @@ SELECT
   j.task AS task_identifier,
   j.priority,
   j.run_at,
-  j.attempts,
+  j.attempts + (b.base IS NOT NULL)::integer AS attempts,
   coalesce(j.max_attempts, {max_attempts}) AS max_attempts,
   j.last_error,
   j.created_at,
   j.updated_at,
   j.key,
-  j.claimed_at AS locked_at,
+  coalesce(j.claimed_at, b.claimed_at) AS locked_at,
   w.name AS locked_by,
   j.revision,
   j.flags,
-  CASE j.state WHEN 'waiting' THEN 'ready' ELSE j.state::text END AS state,
-  j.deliveries,
+  CASE
+    WHEN b.base IS NOT NULL THEN 'running'
+    WHEN j.state = 'waiting' THEN 'ready'
+    ELSE j.state::text
+  END AS state,
+  j.deliveries + (b.base IS NOT NULL)::integer AS deliveries,
   j.resets,
   j.keep,
   j.progress,
   j.finished_at
-FROM {schema}._jobs AS j LEFT JOIN {schema}._workers AS w ON w.id = j.worker;
+FROM {schema}._jobs AS j
+LEFT JOIN {schema}._in_batches AS b ON b.id = j.id AND j.state = 'ready' AND j.deliveries = 0
+LEFT JOIN {schema}._workers AS w ON w.id = coalesce(j.worker, b.worker);
 
 -- What the functions below return: the view's columns and the payload.
 CREATE TYPE {schema}.job AS (

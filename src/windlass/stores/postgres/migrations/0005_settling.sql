@@ -8,7 +8,7 @@ CREATE FUNCTION {schema}._refusal(_id bigint, _token bigint) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
   SELECT coalesce(
-    (SELECT CASE WHEN j.state = 'running' AND j.token = _token THEN 'busy' ELSE 'lost' END
+    (SELECT CASE WHEN {schema}._is_held(j, _token) THEN 'busy' ELSE 'lost' END
      FROM {schema}._jobs AS j WHERE j.id = _id),
     (SELECT 'lost' FROM {schema}._history AS h WHERE h.id = _id),
     'missing');
@@ -123,6 +123,8 @@ DECLARE
   -- A variable, so that no plan made while the table was small walks the index of running jobs
   -- once for each job.
   running {schema}._job_state := 'running';
+  ready {schema}._job_state := 'ready';
+  bases bigint[];
   held bigint[] := _ids;
   held_tokens bigint[] := _tokens;
   outputs json[] := _outputs;
@@ -133,21 +135,32 @@ DECLARE
   other record;
   j {schema}._jobs;
 BEGIN
+  bases := ARRAY(
+    SELECT b.base FROM {schema}._batches AS b WHERE EXISTS (
+      SELECT FROM unnest(_ids, _tokens) AS x (id, token) WHERE x.token - x.id = b.base
+    )
+  );
   IF _careful THEN
     SELECT
       coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.token), '{}'),
       array_agg(h.output), array_agg(h.keep)
     INTO held, held_tokens, outputs, keeps FROM (
-      SELECT k.id, k.token, x.output, x.keep
+      SELECT x.id, x.token, x.output, x.keep
       FROM unnest(_ids, _tokens, _outputs, _keeps) AS x (id, token, output, keep)
-      JOIN {schema}._jobs AS k ON k.id = x.id AND k.token = x.token AND k.state = running
+      JOIN {schema}._jobs AS k ON k.id = x.id AND (
+        k.state = running AND k.token = x.token
+        OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)
+      )
       ORDER BY k.id FOR UPDATE OF k SKIP LOCKED
     ) AS h;
   END IF;
   IF cardinality(held) > 0 AND _keeps IS NULL THEN
     WITH done AS (
       DELETE FROM {schema}._jobs AS k USING unnest(held, held_tokens) AS x (id, token)
-      WHERE k.id = x.id AND k.token = x.token AND k.state = running
+      WHERE k.id = x.id AND (
+        k.state = running AND k.token = x.token
+        OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)
+      )
       RETURNING k.id, k.queue
     )
     SELECT coalesce(array_agg(d.id), '{}'), array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL)
@@ -156,8 +169,12 @@ BEGIN
     WITH done AS (
       DELETE FROM {schema}._jobs AS k
       USING unnest(held, held_tokens, outputs, keeps) AS x (id, token, output, keep)
-      WHERE k.id = x.id AND k.token = x.token AND k.state = running
-      RETURNING k.*, x.output, coalesce(k.keep, x.keep) AS kept
+      WHERE k.id = x.id AND (
+        k.state = running AND k.token = x.token
+        OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)
+      )
+      RETURNING k.*, x.token AS held_token, x.output, coalesce(k.keep, x.keep) AS kept,
+        (k.state = ready)::integer AS more
     ),
     filed AS (
       INSERT INTO {schema}._history
@@ -165,8 +182,8 @@ BEGIN
          deliveries, revision, resets, max_attempts, task, payload, key, queue, flags,
          last_error, output, progress, log, meta)
       SELECT
-        d.id, d.run_at, d.created_at, at, at + make_interval(secs => d.kept), d.token, d.kept,
-        d.priority, d.attempts, d.deliveries, d.revision, d.resets, d.max_attempts, d.task,
+        d.id, d.run_at, d.created_at, at, at + make_interval(secs => d.kept), d.held_token, d.kept,
+        d.priority, d.attempts + d.more, d.deliveries + d.more, d.revision, d.resets, d.max_attempts, d.task,
         d.payload, d.key, d.queue, d.flags, d.last_error, d.output, d.progress, d.log, d.meta
       FROM done AS d WHERE d.kept > 0
     )
@@ -183,6 +200,10 @@ BEGIN
     SELECT CASE WHEN x.id = ANY (gone) THEN 'completed' ELSE {schema}._refusal(x.id, x.token) END
     FROM unnest(_ids, _tokens) WITH ORDINALITY AS x (id, token, place) ORDER BY x.place
   );
+  IF _others IS NOT NULL THEN
+    PERFORM {schema}._unbatch_held(array_agg(x.id), array_agg(x.token))
+    FROM json_to_recordset(_others::json) AS x (id bigint, token bigint);
+  END IF;
   FOR other IN
     SELECT x.id, x.token, json_populate_record(NULL::{schema}._outcome, x.outcome) AS outcome
     FROM json_to_recordset(_others::json) AS x (id bigint, token bigint, outcome json)
@@ -207,6 +228,7 @@ CREATE FUNCTION {schema}._note(
 DECLARE
   j {schema}._jobs;
 BEGIN
+  PERFORM {schema}._unbatch_held(ARRAY[_id], ARRAY[_token]);
   SELECT k.* INTO j FROM {schema}._jobs AS k
   WHERE k.id = _id AND k.token = _token AND k.state = 'running' FOR NO KEY UPDATE SKIP LOCKED;
   IF NOT FOUND THEN

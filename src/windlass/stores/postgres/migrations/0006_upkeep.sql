@@ -1,12 +1,26 @@
 -- breaking: yes
 -- Leases, and the upkeep that workers do for one another.
 
--- Which of these leases are lost, and why; whose jobs should stop.
-CREATE FUNCTION {schema}._check(_ids bigint[], _tokens bigint[]) RETURNS TABLE
-  (id bigint, answer text)
-LANGUAGE sql STABLE
+-- Which of these leases are lost, and why; whose jobs should stop. Batches in which jobs have run
+-- for a while are spread, so that what every claim reads of batches stays small.
+CREATE FUNCTION {schema}._check(
+  _ids bigint[], _tokens bigint[], _now timestamptz DEFAULT NULL
+) RETURNS TABLE (id bigint, answer text) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-BEGIN ATOMIC
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  bases bigint[];
+  old bigint[];
+BEGIN
+  SELECT array_agg(b.base), array_agg(b.base) FILTER (WHERE b.claimed_at < at - interval '1 s')
+  INTO bases, old FROM {schema}._batches AS b WHERE EXISTS (
+    SELECT FROM unnest(_ids, _tokens) AS x (id, token) WHERE x.token - x.id = b.base
+  );
+  IF old IS NOT NULL THEN
+    PERFORM {schema}._spread(old);
+  END IF;
+  RETURN QUERY
   SELECT x.id, CASE
     WHEN j.state = 'running' AND j.token = x.token THEN 'cancel'
     WHEN h.id IS NOT NULL THEN 'already_completed'
@@ -17,9 +31,11 @@ BEGIN ATOMIC
   FROM unnest(_ids, _tokens) AS x (id, token)
   LEFT JOIN {schema}._jobs AS j ON j.id = x.id
   LEFT JOIN {schema}._history AS h ON h.id = x.id
-  WHERE j.id IS NULL OR j.token IS DISTINCT FROM x.token OR j.state <> 'running'
-    OR j.cancel_requested;
-END;
+  WHERE j.id IS NULL OR j.cancel_requested OR NOT (
+    j.state = 'running' AND j.token = x.token
+    OR j.state = 'ready' AND j.deliveries = 0 AND x.token - x.id = ANY (bases)
+  ) IS TRUE;
+END $$;
 
 -- A sign of life for all a worker holds; `_extend` [[id, token, seconds], …] gives single jobs an
 -- end of their own, never an earlier one. 'locked' are those that could not be given it now.
@@ -34,6 +50,9 @@ DECLARE
   wish record;
 BEGIN
   PERFORM {schema}._beat(_worker, _lease, _lease, at);
+  PERFORM {schema}._unbatch_held(
+    array_agg((e ->> 0)::bigint), array_agg((e ->> 1)::bigint)
+  ) FROM json_array_elements(_extend) AS e HAVING count(*) > 0;
   FOR wish IN
     SELECT (e ->> 0)::bigint AS job, (e ->> 1)::bigint AS token,
       at + make_interval(secs => (e ->> 2)::float8) AS until
@@ -51,7 +70,7 @@ BEGIN
       RETURN NEXT;
     END IF;
   END LOOP;
-  RETURN QUERY SELECT * FROM {schema}._check(_ids, _tokens);
+  RETURN QUERY SELECT * FROM {schema}._check(_ids, _tokens, _now);
 END $$;
 
 -- ── upkeep ──
@@ -127,12 +146,17 @@ BEGIN
     SELECT dead || coalesce(array_agg(h.id), '{}') INTO dead FROM holder AS h
     WHERE h.id IS NOT NULL
       AND NOT EXISTS (SELECT FROM {schema}._workers AS w WHERE w.id = h.id);
+    SELECT dead || coalesce(array_agg(b.worker), '{}') INTO dead FROM {schema}._batches AS b
+    WHERE NOT EXISTS (SELECT FROM {schema}._workers AS w WHERE w.id = b.worker);
   END IF;
   IF dead = '{}' THEN
     requeued := '{}';
     ended := '{}';
     RETURN;
   END IF;
+  PERFORM {schema}._spread(ARRAY(
+    SELECT b.base FROM {schema}._batches AS b WHERE b.worker = ANY (dead)
+  ));
   SELECT array_agg(r.id) INTO doomed FROM (
     SELECT j.id FROM {schema}._jobs AS j
     WHERE j.state = 'running' AND j.worker = ANY (dead)
@@ -147,7 +171,7 @@ BEGIN
   DELETE FROM {schema}._workers AS w
   WHERE w.id = ANY (dead) AND NOT EXISTS (
     SELECT FROM {schema}._jobs AS j WHERE j.state = 'running' AND j.worker = w.id
-  );
+  ) AND NOT EXISTS (SELECT FROM {schema}._batches AS b WHERE b.worker = w.id);
 END $$;
 
 -- Forget a worker that stops; what it still holds is handed back. What somebody's transaction
@@ -166,6 +190,9 @@ BEGIN
   IF NOT FOUND THEN
     RETURN;
   END IF;
+  PERFORM {schema}._spread(ARRAY(
+    SELECT b.base FROM {schema}._batches AS b WHERE b.worker = number
+  ));
   release.kind := 'release';
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
@@ -173,7 +200,9 @@ BEGIN
   LOOP
     PERFORM {schema}._end(j, release, at);
   END LOOP;
-  IF EXISTS (SELECT FROM {schema}._jobs AS k WHERE k.state = 'running' AND k.worker = number) THEN
+  IF EXISTS (SELECT FROM {schema}._jobs AS k WHERE k.state = 'running' AND k.worker = number)
+    OR EXISTS (SELECT FROM {schema}._batches AS b WHERE b.worker = number)
+  THEN
     UPDATE {schema}._workers AS w SET expires_at = at WHERE w.id = number;
   ELSE
     DELETE FROM {schema}._workers AS w WHERE w.id = number;

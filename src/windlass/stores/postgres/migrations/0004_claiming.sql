@@ -183,20 +183,32 @@ BEGIN
   END LOOP;
 END $$;
 
--- The leases of these running jobs as JSON, in the order of `windlass.store.records.Lease`.
-CREATE FUNCTION {schema}._lease(j {schema}._jobs, worker text) RETURNS json
-LANGUAGE sql STABLE
-RETURN json_build_array(
-  (j).id, (j).token, worker, (j).task, (j).payload::text, (j).attempts, (j).deliveries,
-  (j).max_attempts, (j).priority, {schema}._micros((j).run_at), (j).key, (j).queue, (j).flags,
-  (j).revision, (j).resets, (j).suspect, (j).keep, {schema}._micros((j).created_at),
-  {schema}._micros((j).updated_at), (j).last_error);
+-- An instant not after now in microseconds, three times as fast as `_micros`: until the year 2100
+-- seconds in a float8 are exact to the microsecond.
+CREATE FUNCTION {schema}._quick_micros(instant timestamptz) RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN (date_part('epoch', instant) * 1000000)::bigint;
 
--- Lock the best claimable jobs of these tasks: their places in the table, in no order. One ordered
--- branch per task, merged: nothing is read that is not returned, but for one row per task. A branch
--- starts after the mark of its task. The number of branches is fixed, so that the plan is made once
--- in a session; tasks beyond the given ones are NULL and cost nothing. `_pick_many` is for more
--- tasks than anybody should have: it reads up to `_limit` rows of each.
+-- One delivery as a JSON array, in the order of `windlass.store.records.Lease`. `more` is 1 where
+-- the row does not count this delivery yet. JSON put together as text costs half of what
+-- `json_build_array` does.
+CREATE FUNCTION {schema}._lease(j {schema}._jobs, base bigint, more integer, worker json)
+RETURNS text LANGUAGE sql STABLE
+RETURN concat_ws(
+  ',', '[' || (j).id, base + (j).id, worker, to_json((j).task), to_json((j).payload::text),
+  (j).attempts + more, (j).deliveries + more, coalesce((j).max_attempts::text, 'null'),
+  (j).priority, {schema}._quick_micros((j).run_at), coalesce(to_json((j).key)::text, 'null'),
+  coalesce(to_json((j).queue)::text, 'null'), coalesce(to_json((j).flags)::text, 'null'),
+  (j).revision, (j).resets, (j).suspect::text, coalesce(to_json((j).keep)::text, 'null'),
+  {schema}._quick_micros((j).created_at), {schema}._quick_micros((j).updated_at),
+  coalesce(to_json((j).last_error)::text, 'null') || ']');
+
+-- Lock the best claimable jobs of these tasks: their places in the table, in no order. `_held` are
+-- the jobs in batches. One ordered branch per task, merged: nothing is read that is not returned,
+-- but for those and one row per task. A branch starts after the mark of its task. The number of
+-- branches is fixed, so that the plan is made once in a session; tasks beyond the given ones are
+-- NULL and cost nothing. `_pick_many` is for more tasks than anybody should have: it reads up to
+-- `_limit` rows of each.
 DO $build$
 DECLARE
   variant text;
@@ -212,7 +224,7 @@ BEGIN
           WHERE j.state = 'ready' AND NOT j.suspect AND j.task = t.task
             AND (j.priority, j.run_at, j.id) > (t.priority, t.run_at, t.id)
             AND (j.flags && _forbidden) IS NOT TRUE
-          ORDER BY j.priority, j.run_at, j.id LIMIT _limit
+          ORDER BY j.priority, j.run_at, j.id LIMIT _limit + cardinality(_held)
         ) AS b$branch$;
     ELSE
       SELECT string_agg(format($branch$
@@ -226,7 +238,7 @@ BEGIN
     EXECUTE format($function$
       CREATE FUNCTION {schema}._pick_%s(
         _tasks text[], _limit integer, _suspects integer, _forbidden text[],
-        _priorities integer[], _run_ats timestamptz[], _ids bigint[]
+        _priorities integer[], _run_ats timestamptz[], _ids bigint[], _held bigint[]
       ) RETURNS tid[] LANGUAGE plpgsql AS $pick$
       BEGIN
         RETURN ARRAY(
@@ -240,7 +252,9 @@ BEGIN
           ) AS c
           CROSS JOIN LATERAL (
             SELECT r.ctid AS tid FROM {schema}._jobs AS r
-            WHERE r.ctid = c.tid AND r.state = 'ready' FOR NO KEY UPDATE SKIP LOCKED
+            WHERE r.ctid = c.tid AND r.state = 'ready'
+              AND (r.deliveries > 0 OR r.id NOT IN (SELECT unnest(_held)))
+            FOR NO KEY UPDATE SKIP LOCKED
           ) AS l
           LIMIT _limit
         );
@@ -249,9 +263,60 @@ BEGIN
   END LOOP;
 END $build$;
 
--- Take claimable jobs in (priority, run_at, id) order. A delivery's token is its job's id added
--- to `_base`, which the caller chose at random for this claim: if the answer is lost, `_claimed`
--- tells by it what was taken.
+-- Lock up to `_limit` jobs that are neither running nor in a batch, as `_pick_…` does.
+CREATE FUNCTION {schema}._pick(
+  _tasks text[], _limit integer, _suspects integer, _forbidden text[], _marks json
+) RETURNS tid[] LANGUAGE plpgsql AS $$
+DECLARE
+  priorities integer[] := array_fill(-2147483648, ARRAY[cardinality(_tasks)]);
+  run_ats timestamptz[] := array_fill(timestamptz '-infinity', ARRAY[cardinality(_tasks)]);
+  ids bigint[] := array_fill(0::bigint, ARRAY[cardinality(_tasks)]);
+  bases bigint[];
+  held bigint[];
+  picked tid[] := '{}';
+BEGIN
+  FOR place IN 1 .. cardinality(_tasks) LOOP
+    CONTINUE WHEN _marks -> _tasks[place] IS NULL;
+    priorities[place] := (_marks -> _tasks[place] ->> 0)::integer;
+    run_ats[place] := timestamptz 'epoch'
+      + (_marks -> _tasks[place] ->> 1)::bigint * interval '1 microsecond';
+    ids[place] := (_marks -> _tasks[place] ->> 2)::bigint;
+  END LOOP;
+  LOOP
+    bases := ARRAY(SELECT b.base FROM {schema}._batches AS b);
+    held := ARRAY(SELECT unnest(b.ids) FROM {schema}._batches AS b WHERE b.base = ANY (bases));
+    CASE
+      WHEN cardinality(_tasks) = 0 OR _limit <= 0 THEN
+        EXIT;
+      WHEN cardinality(_tasks) = 1 THEN
+        picked := {schema}._pick_1(
+          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
+      WHEN cardinality(_tasks) <= 4 THEN
+        picked := {schema}._pick_4(
+          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
+      WHEN cardinality(_tasks) <= 16 THEN
+        picked := {schema}._pick_16(
+          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
+      WHEN cardinality(_tasks) <= 64 THEN
+        picked := {schema}._pick_64(
+          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
+      ELSE
+        picked := {schema}._pick_many(
+          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
+    END CASE;
+    -- A batch that was written in the meantime may have some of these: pick again, without them.
+    EXIT WHEN picked = '{}'
+      OR NOT EXISTS (SELECT FROM {schema}._batches AS b WHERE b.base <> ALL (bases));
+  END LOOP;
+  RETURN picked;
+END $$;
+
+-- Take claimable jobs; in (priority, run_at, id) order if there are more than `_limit`, though they
+-- are answered in any order. A delivery's token is its job's id added to `_base`, which the caller
+-- chose at random for this claim: if the answer is lost, `_claimed` tells by it what was taken.
+--
+-- Where at least `_least` of them are plain they become a batch, and `is_batch` says so. `_ended`
+-- are batches of this caller in which nothing is left.
 --
 -- `_marks` gives per task the place to start after, `_bell` the same for the bells: where index
 -- entries of claimed jobs cannot be removed yet (an old snapshot is open) they pile up before it.
@@ -259,8 +324,8 @@ END $build$;
 CREATE FUNCTION {schema}._claim(
   _worker text, _tasks text[], _limit integer, _suspects integer, _lease float8, _base bigint,
   _longer json, _forbidden text[], _past_heads boolean, _after text, _marks json,
-  _bell bigint, _now timestamptz DEFAULT NULL,
-  OUT leases text, OUT taken integer, OUT is_more boolean, OUT next_after text,
+  _bell bigint, _least integer, _ended bigint[], _now timestamptz DEFAULT NULL,
+  OUT leases text, OUT is_batch boolean, OUT is_more boolean, OUT next_after text,
   OUT next_bell bigint, OUT entries bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
@@ -271,16 +336,21 @@ DECLARE
   number bigint;
   admission record;
   exchange record;
-  priorities integer[];
-  run_ats timestamptz[];
-  ids bigint[];
-  picked tid[] := '{}';
+  picked tid[];
+  plain bigint[] := '{}';
+  others text;
   before bigint := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
     + pg_stat_get_xact_tuples_returned({bells_index}::regclass);
 BEGIN
-  taken := 0;
+  PERFORM {schema}._need_read_committed();
   next_after := _after;
   number := {schema}._beat(_worker, _lease, _lease * 2 / 3, at);
+  IF _ended <> '{}' THEN
+    DELETE FROM {schema}._batches AS b WHERE b.base = ANY (ARRAY(
+      SELECT c.base FROM {schema}._batches AS c WHERE c.base = ANY (_ended)
+      FOR UPDATE SKIP LOCKED
+    ));
+  END IF;
   IF EXISTS (SELECT FROM {schema}._paused) THEN
     _tasks := ARRAY(
       SELECT t FROM unnest(_tasks) AS t
@@ -294,49 +364,36 @@ BEGIN
     exchange := {schema}._exchange_heads(_tasks, _suspects, _forbidden, _after);
     next_after := exchange.next_after;
   END IF;
-  priorities := array_fill(-2147483648, ARRAY[cardinality(_tasks)]);
-  run_ats := array_fill(timestamptz '-infinity', ARRAY[cardinality(_tasks)]);
-  ids := array_fill(0::bigint, ARRAY[cardinality(_tasks)]);
-  FOR place IN 1 .. cardinality(_tasks) LOOP
-    CONTINUE WHEN _marks -> _tasks[place] IS NULL;
-    priorities[place] := (_marks -> _tasks[place] ->> 0)::integer;
-    run_ats[place] := timestamptz 'epoch'
-      + (_marks -> _tasks[place] ->> 1)::bigint * interval '1 microsecond';
-    ids[place] := (_marks -> _tasks[place] ->> 2)::bigint;
-  END LOOP;
-  IF _limit > 0 THEN
-    CASE
-      WHEN cardinality(_tasks) = 0 THEN
-        NULL;
-      WHEN cardinality(_tasks) = 1 THEN
-        picked := {schema}._pick_1(
-          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids);
-      WHEN cardinality(_tasks) <= 4 THEN
-        picked := {schema}._pick_4(
-          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids);
-      WHEN cardinality(_tasks) <= 16 THEN
-        picked := {schema}._pick_16(
-          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids);
-      WHEN cardinality(_tasks) <= 64 THEN
-        picked := {schema}._pick_64(
-          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids);
-      ELSE
-        picked := {schema}._pick_many(
-          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids);
-    END CASE;
+  picked := {schema}._pick(_tasks, _limit, _suspects, _forbidden, _marks);
+  IF cardinality(picked) >= _least THEN
+    SELECT array_agg(j.id), string_agg({schema}._lease(j, _base, 1, to_json(_worker)), ',')
+    INTO plain, leases FROM {schema}._jobs AS j
+    WHERE j.ctid = ANY (picked) AND j.deliveries = 0 AND j.key IS NULL AND j.queue IS NULL
+      AND _longer -> j.task IS NULL;
   END IF;
-  IF picked <> '{}' THEN
+  is_batch := cardinality(plain) >= _least;
+  IF is_batch THEN
+    INSERT INTO {schema}._batches (base, worker, claimed_at, ids) VALUES (_base, number, at, plain);
+  ELSE
+    plain := '{}';
+    leases := NULL;
+  END IF;
+  IF cardinality(picked) > cardinality(plain) THEN
     WITH given AS (
       UPDATE {schema}._jobs AS j SET
         state = 'running', token = _base + j.id, worker = number, claimed_at = at,
         attempts = j.attempts + 1, deliveries = j.deliveries + 1,
         lease_until = at + make_interval(secs => (_longer ->> j.task)::float8)
-      WHERE j.ctid = ANY (picked)
+      WHERE j.ctid = ANY (picked) AND NOT (
+        is_batch AND j.deliveries = 0 AND j.key IS NULL AND j.queue IS NULL
+        AND _longer -> j.task IS NULL
+      )
       RETURNING j.*
     )
-    SELECT json_agg({schema}._lease(g, _worker) ORDER BY g.priority, g.run_at, g.id)::text, count(*)
-    INTO leases, taken FROM given AS g;
+    SELECT string_agg({schema}._lease(g, _base, 0, to_json(_worker)), ',') INTO others
+    FROM given AS g;
   END IF;
+  leases := '[' || concat_ws(',', leases, others) || ']';
   entries := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
     + pg_stat_get_xact_tuples_returned({bells_index}::regclass) - before;
   IF _past_heads THEN
@@ -354,8 +411,14 @@ END $$;
 CREATE FUNCTION {schema}._claimed(_worker text, _bases bigint[]) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-  SELECT json_agg({schema}._lease(j, _worker) ORDER BY j.priority, j.run_at, j.id)::text
-  FROM {schema}._jobs AS j
-  WHERE j.state = 'running' AND j.token - j.id = ANY (_bases)
-    AND j.worker = (SELECT w.id FROM {schema}._workers AS w WHERE w.name = _worker);
+  SELECT '[' || string_agg(x.lease, ',') || ']' FROM (
+    SELECT {schema}._lease(j, j.token - j.id, 0, to_json(_worker)) AS lease
+    FROM {schema}._jobs AS j
+    WHERE j.state = 'running' AND j.token - j.id = ANY (_bases)
+      AND j.worker = (SELECT w.id FROM {schema}._workers AS w WHERE w.name = _worker)
+    UNION ALL
+    SELECT {schema}._lease(j, b.base, 1, to_json(_worker))
+    FROM {schema}._in_batches AS b JOIN {schema}._jobs AS j ON j.id = b.id
+    WHERE b.base = ANY (_bases) AND j.state = 'ready' AND j.deliveries = 0
+  ) AS x;
 END;

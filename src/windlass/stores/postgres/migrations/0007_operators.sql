@@ -10,6 +10,7 @@ DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   j {schema}._jobs;
 BEGIN
+  PERFORM {schema}._unbatch(_ids);
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'running')
@@ -39,6 +40,7 @@ DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   j {schema}._jobs;
 BEGIN
+  PERFORM {schema}._unbatch(_ids);
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
@@ -67,6 +69,7 @@ DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   j {schema}._jobs;
 BEGIN
+  PERFORM {schema}._unbatch(_ids);
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
@@ -96,6 +99,7 @@ DECLARE
   j {schema}._jobs;
   was {schema}._job_state;
 BEGIN
+  PERFORM {schema}._unbatch(_ids);
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
@@ -201,6 +205,9 @@ BEGIN
     SELECT v.id FROM {schema}._workers AS v WHERE v.name = ANY (_workers)
     ORDER BY v.id FOR UPDATE
   ) AS w;
+  PERFORM {schema}._spread(ARRAY(
+    SELECT b.base FROM {schema}._batches AS b WHERE b.worker = ANY (numbers)
+  ));
   SELECT array_agg(r.id) INTO doomed FROM (
     SELECT k.id FROM {schema}._jobs AS k
     WHERE k.state = 'running' AND k.worker = ANY (numbers) ORDER BY k.id FOR UPDATE

@@ -1,0 +1,129 @@
+-- breaking: yes
+-- Batches: one lease for many jobs.
+--
+-- Most of what a claim costs is to change each row it takes. So a claim of many plain jobs writes
+-- one row that names them all, and leaves theirs as they are: each is written once more, when it is
+-- deleted.
+--
+-- A job is in a batch if and only if it is 'ready', was never delivered (deliveries = 0) and its id
+-- is in a row of `_batches`. A job with a key or a queue, or of a task with leases of its own,
+-- never is. Those who look at jobs and those who complete them know batches; everybody else first
+-- makes an ordinary running row of the job, which has then left its batch for good, because
+-- `deliveries` never goes down.
+--
+-- Two claims never take the same job: a claim locks the rows it picks and then, in a statement of
+-- its own, looks for batches it has not seen; whoever had a row before has committed by then. The
+-- same goes for whoever changes jobs: lock first, look afterwards. It takes a snapshot of its own
+-- for each statement, and so a READ COMMITTED transaction.
+
+CREATE TABLE {schema}._batches (
+  base bigint NOT NULL,
+  worker bigint NOT NULL,
+  claimed_at timestamptz NOT NULL,
+  ids bigint[] NOT NULL,
+  CONSTRAINT _batches_pkey PRIMARY KEY (base)
+) WITH (
+  autovacuum_vacuum_scale_factor = 0.0,
+  autovacuum_vacuum_threshold = 500,
+  autovacuum_vacuum_cost_delay = 1,
+  toast.autovacuum_vacuum_scale_factor = 0.0,
+  toast.autovacuum_vacuum_threshold = 2000
+);
+-- Ids that follow one another hardly compress, and reading them is what every claim does.
+ALTER TABLE {schema}._batches ALTER COLUMN ids SET STORAGE EXTERNAL;
+
+CREATE VIEW {schema}._in_batches AS
+SELECT i.id, b.base, b.worker, b.claimed_at
+FROM {schema}._batches AS b CROSS JOIN LATERAL unnest(b.ids) AS i (id);
+
+CREATE FUNCTION {schema}._need_read_committed() RETURNS void LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    RAISE EXCEPTION 'Jobs cannot be claimed or changed in a % transaction',
+      upper(current_setting('transaction_isolation'))
+      USING ERRCODE = 'WLISO', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED';
+  END IF;
+END $$;
+
+-- A job of a batch as the running row it stands for.
+CREATE FUNCTION {schema}._as_running(
+  j {schema}._jobs, _base bigint, _worker bigint, _claimed_at timestamptz
+) RETURNS {schema}._jobs LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  j.state := 'running';
+  j.token := _base + j.id;
+  j.worker := _worker;
+  j.claimed_at := _claimed_at;
+  j.attempts := j.attempts + 1;
+  j.deliveries := 1;
+  RETURN j;
+END $$;
+
+-- Whether this token owns the job.
+CREATE FUNCTION {schema}._is_held(j {schema}._jobs, _token bigint) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (j).state = 'running' AND (j).token = _token
+  OR (j).state = 'ready' AND (j).deliveries = 0
+    AND EXISTS (SELECT FROM {schema}._batches AS b WHERE b.base = _token - (j).id);
+
+-- Make running rows of those of these jobs that are in batches. The caller has locked them.
+CREATE FUNCTION {schema}._take_out(_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE {schema}._jobs AS j SET
+    state = 'running', token = b.base + j.id, worker = b.worker, claimed_at = b.claimed_at,
+    attempts = j.attempts + 1, deliveries = 1
+  FROM unnest(_ids) AS x (id) JOIN {schema}._in_batches AS b ON b.id = x.id
+  WHERE j.id = x.id AND j.state = 'ready' AND j.deliveries = 0;
+END $$;
+
+-- For whoever wants to change these jobs, whatever they are. Waits for claims under way.
+CREATE FUNCTION {schema}._unbatch(_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM FROM {schema}._jobs AS k
+  WHERE k.id = ANY (_ids) AND k.state = 'ready' AND k.deliveries = 0
+    AND k.key IS NULL AND k.queue IS NULL
+  ORDER BY k.id FOR NO KEY UPDATE;
+  IF FOUND THEN
+    PERFORM {schema}._need_read_committed();
+    PERFORM {schema}._take_out(_ids);
+  END IF;
+END $$;
+
+-- For a worker that holds these jobs: what somebody's transaction holds stays as it is.
+CREATE FUNCTION {schema}._unbatch_held(_ids bigint[], _tokens bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT FROM {schema}._batches) THEN
+    PERFORM {schema}._take_out(ARRAY(
+      SELECT k.id FROM unnest(_ids, _tokens) AS x (id, token)
+      JOIN {schema}._batches AS b ON b.base = x.token - x.id
+      JOIN {schema}._jobs AS k ON k.id = x.id AND k.state = 'ready' AND k.deliveries = 0
+      ORDER BY k.id FOR NO KEY UPDATE OF k SKIP LOCKED
+    ));
+  END IF;
+END $$;
+
+-- End these batches: what is left in them becomes running rows. One with a job that somebody's
+-- transaction holds stays until another time.
+CREATE FUNCTION {schema}._spread(_bases bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  bases bigint[];
+BEGIN
+  bases := ARRAY(
+    SELECT b.base FROM {schema}._batches AS b WHERE b.base = ANY (_bases)
+    ORDER BY b.base FOR UPDATE SKIP LOCKED
+  );
+  IF bases = '{}' THEN
+    RETURN;
+  END IF;
+  PERFORM {schema}._take_out(ARRAY(
+    SELECT k.id FROM {schema}._jobs AS k
+    WHERE k.id IN (SELECT b.id FROM {schema}._in_batches AS b WHERE b.base = ANY (bases))
+      AND k.state = 'ready' AND k.deliveries = 0
+    ORDER BY k.id FOR NO KEY UPDATE OF k SKIP LOCKED
+  ));
+  DELETE FROM {schema}._batches AS b WHERE b.base = ANY (bases) AND NOT EXISTS (
+    SELECT FROM unnest(b.ids) AS i (id) JOIN {schema}._jobs AS k ON k.id = i.id
+    WHERE k.state = 'ready' AND k.deliveries = 0
+  );
+END $$;
