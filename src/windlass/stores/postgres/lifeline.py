@@ -22,6 +22,7 @@ from windlass.stores.postgres.connection import (
     translate,
 )
 from windlass.stores.postgres.crew import Statement, Values, fetch_rows
+from windlass.stores.postgres.wire import array
 
 _REFUSALS = (
     errors.InsufficientPrivilege,
@@ -158,8 +159,8 @@ class PostgresLifeline(BoundedLifeline):
             [
                 worker,
                 lease,
-                [held.job_id for held in leases],
-                [held.token for held in leases],
+                array([held.job_id for held in leases]),
+                array([held.token for held in leases]),
                 msgspec.json.encode(longer).decode(),
                 self._now(),
             ],
@@ -168,7 +169,11 @@ class PostgresLifeline(BoundedLifeline):
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
         return self._ask(
             f"SELECT id, answer FROM {self._schema}._check(%s::bigint[], %s::bigint[], %s)",  # noqa: S608
-            [[held.job_id for held in leases], [held.token for held in leases], self._now()],
+            [
+                array([held.job_id for held in leases]),
+                array([held.token for held in leases]),
+                self._now(),
+            ],
         )
 
 

@@ -419,21 +419,18 @@ class PostgresStore:
         answered as busy, and asked for carefully from then on."""
         ids = {lease.job_id for lease, _ in settlements}
         answers = self._settle_once(settlements, careful=not ids.isdisjoint(self._held))
+        busy = _busy(answers)
         for pause in _BUSY_PAUSES:
-            busy = [place for place, answer in enumerate(answers) if _is_busy(answer)]
             if all(settlements[place][0].job_id in self._held for place in busy):
                 break
             time.sleep(pause)
             again = self._settle_once([settlements[place] for place in busy], careful=True)
             for place, answer in zip(busy, again, strict=True):
                 answers[place] = answer
-        busy = [place for place, answer in enumerate(answers) if _is_busy(answer)]
-        self._held = (self._held - ids) | {settlements[place][0].job_id for place in busy}
-        self._batches.leave(
-            lease
-            for (lease, _), answer in zip(settlements, answers, strict=True)
-            if not _is_busy(answer)
-        )
+            busy = _busy(answers)
+        held = {settlements[place][0].job_id for place in busy}
+        self._held = (self._held - ids) | held
+        self._batches.leave([lease for lease, _ in settlements if lease.job_id not in held])
         return answers
 
     def _settle_once(self, settlements: Sequence[Settlement], *, careful: bool) -> list[Settled]:
@@ -679,8 +676,8 @@ class PostgresStore:
 _row = msgspec.json.Decoder(Row).decode
 
 
-def _is_busy(answer: Settled) -> bool:
-    return answer.verdict is Verdict.BUSY
+def _busy(answers: Sequence[Settled]) -> list[int]:
+    return [place for place, answer in enumerate(answers) if answer.verdict is Verdict.BUSY]
 
 
 def _only(jobs: Sequence[Job]) -> Job | None:
