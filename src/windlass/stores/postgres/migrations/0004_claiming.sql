@@ -33,6 +33,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
 AS $$
 DECLARE
   rung text[];
+  served text[];
   count integer;
 BEGIN
   is_more := false;
@@ -76,12 +77,13 @@ BEGIN
   made AS (
     UPDATE {schema}._jobs AS j SET state = 'ready' FROM heads
     WHERE j.ctid = heads.tid AND j.state = 'waiting'
-    RETURNING j.id
+    RETURNING j.id, j.queue
   )
-  SELECT coalesce(array_agg(m.id), '{}') INTO admitted FROM made AS m;
+  SELECT coalesce(array_agg(m.id), '{}'), coalesce(array_agg(m.queue), '{}')
+  INTO admitted, served FROM made AS m;
   -- Where every waiting job is held by somebody's transaction the bell must ring again.
   INSERT INTO {schema}._bells (queue)
-  SELECT q.name FROM unnest(rung) AS q (name)
+  SELECT q.name FROM (SELECT unnest(rung) EXCEPT SELECT unnest(served)) AS q (name)
   LEFT JOIN LATERAL (
     SELECT true AS is_busy FROM {schema}._jobs AS a
     WHERE a.queue = q.name AND a.queue IS NOT NULL AND a.state IN ('ready', 'running') LIMIT 1
