@@ -7,7 +7,7 @@ PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format cover bench bench-peers bench-quick clean
+.PHONY: help demo test check lint format cover bench bench-quick clean
 
 help: ## show these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,9 +46,6 @@ cover: $(READY) ## unit, contract and engine tests; branch coverage of model, st
 	@$(BIN)/coverage report --skip-covered --fail-under=95 \
 	  --include='src/windlass/model/*,src/windlass/store/*,src/windlass/engine/*'
 
-bench: $(READY) ## measure this machine
-	@$(BIN)/windlass bench
-
 bench-quick: $(READY) ## the ratios to bare SQL on SQLite and PostgreSQL, in less than a minute
 	@$(BIN)/python -m benchmarks.quick
 
@@ -62,7 +59,7 @@ $(PEERS_READY): pyproject.toml benchmarks/requirements.txt benchmarks/package.js
 	  echo "graphile-worker could not be installed; the report will say so"
 	@touch $(PEERS_READY)
 
-bench-peers: $(PEERS_READY) ## measure against peers and write docs/benchmarks.md, or: BENCH=--quick
+bench: $(PEERS_READY) ## every target beside bare SQL and peers, 75 minutes; or 5: BENCH=--quick
 	@$(PEERS)/bin/python -m benchmarks.run $(BENCH)
 
 clean: ## remove the local environment and caches

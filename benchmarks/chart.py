@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.report import Result
-from benchmarks.systems.base import System
+from benchmarks.results import Result
+from benchmarks.systems import BARE, WINDLASS
 
 PANELS = (("drain1", "drain, 1 process, jobs/s"), ("cycle", "cycle, jobs/s"))
-OWN, PEER = "#1f5f8b", "#b8b8b8"
+OWN, LIMIT, PEER = "#1f5f8b", "#8fb8d0", "#b8b8b8"
 
 
-def draw(result: Result, systems: Sequence[System], path: Path) -> None:
+def draw(result: Result, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    ran = [system.name for system in systems if system.name in result.samples][::-1]
+    ran = [
+        name for name in result.systems if any(result.series(name, panel[0]) for panel in PANELS)
+    ][::-1]
     panels = [panel for panel in PANELS if any(result.median(name, panel[0]) for name in ran)]
     if not panels:
         return
@@ -27,7 +28,7 @@ def draw(result: Result, systems: Sequence[System], path: Path) -> None:
     )
     for axis, (name, title) in zip(axes[0], panels, strict=True):
         values = [result.median(system, name) or 0.0 for system in ran]
-        colours = [OWN if system == ran[-1] else PEER for system in ran]
+        colours = [{WINDLASS.name: OWN, BARE.name: LIMIT}.get(system, PEER) for system in ran]
         bars = axis.barh(ran, values, color=colours)
         axis.bar_label(bars, [f"{value:,.0f}" for value in values], padding=3, fontsize=8)
         axis.set_xscale("log")

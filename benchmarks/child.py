@@ -5,9 +5,9 @@ it. Times are nanoseconds of the monotonic clock, which all processes of a machi
 
     install   makes the schema and ends
     add       says {"ready": true}, then answers
-              {"do": "bulk", "first": 0, "count": n}   with {"seconds": s}
-              {"do": "one", "first": 0, "count": n}    with {"seconds": s}
-              {"do": "stamp", "id": n}                 with {"called": t}, t before the call
+              {"do": "bulk", "first": 0, "count": n, "size": m}  with {"seconds": s}
+              {"do": "one", "first": 0, "seconds": s}            with {"seconds": s, "count": n}
+              {"do": "stamp", "id": n}                           with {"called": t}, before the call
     work      says {"ready": true} and runs jobs; with {"stamp": true} in the options each of them
               says {"started": t, "id": n}
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import itertools
 import json
 import sys
 import time
@@ -43,14 +44,14 @@ async def add(side: Side, callers: int) -> None:
     say({"ready": True})
     async for command in lines():
         match command:
-            case {"do": "bulk", "first": first, "count": count}:
+            case {"do": "bulk", "first": first, "count": count, "size": size}:
                 since = time.perf_counter()
-                await side.add_bulk(first, count)
+                await side.add_bulk(first, count, size)
                 say({"seconds": time.perf_counter() - since})
-            case {"do": "one", "first": first, "count": count}:
+            case {"do": "one", "first": first, "seconds": seconds}:
                 since = time.perf_counter()
-                await add_singly(side, first, count, callers)
-                say({"seconds": time.perf_counter() - since})
+                count = await add_singly(side, first, since + seconds, callers)
+                say({"seconds": time.perf_counter() - since, "count": count})
             case {"do": "stamp", "id": number}:
                 called = time.monotonic_ns()
                 await side.add_one(number)
@@ -58,14 +59,16 @@ async def add(side: Side, callers: int) -> None:
     await side.close()
 
 
-async def add_singly(side: Side, first: int, count: int, callers: int) -> None:
-    numbers = iter(range(first, first + count))
+async def add_singly(side: Side, first: int, until: float, callers: int) -> int:
+    """How many it became."""
+    numbers = itertools.count(first)
 
     async def caller() -> None:
-        for number in numbers:
-            await side.add_one(number)
+        while time.perf_counter() < until:
+            await side.add_one(next(numbers))
 
     await asyncio.gather(*(caller() for _ in range(callers)))
+    return next(numbers) - first
 
 
 async def work(side: Side, stamp: bool) -> None:

@@ -81,6 +81,12 @@ def machine_cpu() -> float:
     return (user + nice + system + irq + softirq + steal) * TICK
 
 
+def steal() -> float:
+    """Seconds of CPU that the host took away from this machine."""
+    words = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(words[8]) * TICK
+
+
 def peak_memory(pid: int) -> float:
     """The most memory a process had resident, in MB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():

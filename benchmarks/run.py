@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
+import signal
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import chart, report, scenarios
-from benchmarks.process import ROOT, ChildError
-from benchmarks.report import Result
-from benchmarks.scenarios import Figures, Plan
+from benchmarks import chart, meter, report, results
+from benchmarks.plan import FULL, QUICK, Plan
+from benchmarks.process import ROOT, ChildError, environment
+from benchmarks.results import About, Figures, Record, Result
+from benchmarks.rows import ROWS, Stage, Step, steps
 from benchmarks.systems import SYSTEMS
 from benchmarks.systems.base import System
-from tests.postgres.cluster import Cluster, Version
+from benchmarks.targets import lines
+from tests.postgres.cluster import Cluster, ClusterError, Version
+from windlass.cli.bench.crew import BenchFailed
 
-Scenario = Callable[[Cluster, System, Plan], Figures]
-
-SCENARIOS: dict[str, Scenario] = {
-    "drain1": lambda cluster, system, plan: scenarios.drain(cluster, system, plan, 1),
-    "drain2": lambda cluster, system, plan: scenarios.drain(cluster, system, plan, 2),
-    "cycle": scenarios.cycle,
-    "singly": scenarios.singly,
-}
-"""Those of each round. `wal` and `pickup` are measured once: the first does not depend on the
-machine's mood, and the second alternates between the systems with every sample."""
-ONCE = ("wal", "pickup")
 VERSIONS: dict[str, Version] = {"16": 16, "18": 18, "system": "system"}
 DURABLE = {
     "fsync": "on",
@@ -38,67 +32,112 @@ DURABLE = {
     "shared_buffers": "128MB",
     "max_wal_size": "4GB",
 }
+FAILURES = (ChildError, BenchFailed, ClusterError, RuntimeError, KeyError, OSError)
+"""What one measurement may end with while the others go on."""
+EXAMPLES = """\
+examples:
+  python -m benchmarks.run                                # everything: about 75 minutes
+  python -m benchmarks.run --quick                        # everything once and small: 5 minutes
+  python -m benchmarks.run --minutes 30                   # everything, in shorter runs
+  python -m benchmarks.run --resume                       # go on after an interruption
+  python -m benchmarks.run --redo startup,held            # these rows again, the others as they are
+  python -m benchmarks.run --only drain,cycle --systems windlass,bare
+  python -m benchmarks.run --report                       # the page again, from the JSON file
+rows:
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    options = parser(quick="--quick" in given).parse_args(given)
-    chosen = [system for system in SYSTEMS if _is_chosen(system, options.only)]
-    result = Result(
-        plan=Plan(options.jobs, options.singles, options.samples, options.seconds),
-        rounds=options.rounds,
-        postgres="",
-        command=shlex.join(["python", "-m", "benchmarks.run", *given]),
-        versions={},
-        missing={},
-        load_before=os.getloadavg()[0],
-    )
-    systems = installed(chosen, result)
-    begun = time.monotonic()
+    options = parser().parse_args(given)
+    out = page_of(options)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    kept = out.with_suffix(".json")
+    if options.report:
+        write(Result.load(kept), out)
+        chart.draw(Result.load(kept), out.with_suffix(".png"))
+        return 0
+    chosen = [system for system in SYSTEMS if is_chosen(system, options.systems)]
+    wanted = options.only or list(ROWS)
+    plan = plan_of(options, chosen, wanted)
+    result = Result(plan)
+    if options.resume or options.redo:
+        if not kept.exists():
+            raise SystemExit(f"there is no {kept} to go on from")
+        result = Result.load(kept)
+        if options.minutes or options.rounds:
+            raise SystemExit("the run that is continued has its plan already")
+        result.forget(options.redo)
+        wanted = options.redo or wanted
+    result.command = result.command or shlex.join(["python", "-m", "benchmarks.run", *given])
+    result.started_at = result.started_at or results.now()
+    result.load_before = result.load_before or os.getloadavg()[0]
+    result.machine = results.machine(options.folder or Path(tempfile.gettempdir()))
+    there = installed(chosen, result)
+    _only_own_settings()
+    # Both ways to stop it end the server too, also where Ctrl-C is ignored (a shell's `&`).
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Cluster.create(VERSIONS[options.postgres], options.folder, **DURABLE) as cluster:
         result.postgres = _server_version(cluster)
-        measure(cluster, systems, options.scenarios, result)
-    result.seconds = time.monotonic() - begun
-    if not result.samples:
-        _tell("nothing was measured, so nothing is written")
+        stage = Stage(cluster, options.folder, lambda text: _tell(f"    {text}") if text else None)
+        try:
+            measure(stage, steps(result.plan, there, wanted), result, out)
+        except KeyboardInterrupt:
+            _tell("interrupted; --resume goes on from here")
+            return 130
+    if not result.records:
+        _tell("nothing was measured")
         return 1
-    write(result, chosen, options.out)
+    chart.draw(result, out.with_suffix(".png"))
+    missed = [line for line in lines(result) if line.met is False]
+    _tell(f"written: {out}, {out.with_suffix('.png')}, {kept}; {len(missed)} targets are missed")
     return 0
 
 
-def measure(cluster: Cluster, systems: list[System], wanted: Sequence[str], result: Result) -> None:
-    for number in range(result.rounds):
-        for name, scenario in SCENARIOS.items():
-            if name in wanted:
-                turn = number % max(1, len(systems))
-                for system in systems[turn:] + systems[:turn]:
-                    _take(name, scenario, cluster, system, result, f"round {number + 1}")
-    if "wal" in wanted:
-        for system in systems:
-            _take("wal", scenarios.wal_per_job, cluster, system, result, "once")
-    if "pickup" in wanted:
-        _tell("pickup", "all", "in turns")
-        try:
-            for name, figures in scenarios.pickup(cluster, systems, result.plan).items():
-                result.add(name, figures)
-                _tell("pickup", name, _shown(figures))
-        except (ChildError, RuntimeError) as error:
-            result.missing["pickup latency"] = _first_line(error)
-            _tell("pickup", "all", f"failed: {error}")
+def measure(stage: Stage, all_steps: list[Step], result: Result, out: Path) -> None:
+    """Play what is not done yet. After each step everything is on disk."""
+    ahead = [step for step in all_steps if step.key not in result.done]
+    planned = sum(step.seconds for step in ahead)
+    _tell(f"{len(ahead)} of {len(all_steps)} steps to go, about {_minutes(planned)}")
+    begun, expected = time.monotonic(), 0.0
+    for number, step in enumerate(ahead, 1):
+        # What the steps took so far corrects what is said of the others, with some inertia.
+        pace = (time.monotonic() - begun + 60) / (expected + 60)
+        rest = _minutes((planned - expected) * pace)
+        of = f", round {step.round} of {result.plan.rounds}" if step.round > 1 else ""
+        _tell(f"[{number}/{len(ahead)}] {step.row}{of}: {step.system}; {rest} left")
+        take(stage, step, result)
+        expected += step.seconds
+        if result.records:
+            write(result, out)
 
 
-def _take(
-    name: str, scenario: Scenario, cluster: Cluster, system: System, result: Result, when: str
-) -> None:
-    """One measurement. A system that fails in one is reported, and the others go on."""
+def take(stage: Stage, step: Step, result: Result) -> None:
+    """One step. What fails is reported, and the others go on."""
+    what = f"{step.row}, {step.system}, round {step.round}"
+    load, stolen, begun = os.getloadavg()[0], meter.steal(), time.monotonic()
     try:
-        figures = scenario(cluster, system, result.plan)
-    except (ChildError, RuntimeError) as error:
-        result.missing[f"{system.name}, {name}, {when}"] = _first_line(error)
-        _tell(name, system.name, f"failed: {error}")
+        found = list(step.play(stage))
+    except FAILURES as error:
+        result.missing[what] = str(error).strip().split("\n", 1)[0] or type(error).__name__
+        _tell(f"    failed: {type(error).__name__}: {error}")
         return
-    result.add(system.name, figures)
-    _tell(name, system.name, _shown(figures))
+    taken = time.monotonic() - begun
+    steal = (meter.steal() - stolen) / taken
+    for system, number, figures in found:
+        figures = {name: float(f"{value:.6g}") for name, value in figures.items()}
+        noise = {"seconds": round(taken, 1), "load": round(load, 2), "steal": round(steal, 3)}
+        result.records.append(Record(step.row, system, number, figures, **noise))
+        _tell(f"    {system}: {_shown(figures)}")
+    result.seconds += taken
+    result.missing.pop(what, None)
+    result.done.append(step.key)
+
+
+def write(result: Result, out: Path) -> None:
+    result.save(out.with_suffix(".json"))
+    out.write_text(report.page(result, out.with_suffix(".png").name), encoding="utf-8")
 
 
 def installed(chosen: Sequence[System], result: Result) -> list[System]:
@@ -106,52 +145,91 @@ def installed(chosen: Sequence[System], result: Result) -> list[System]:
     there = []
     for system in chosen:
         try:
-            result.versions[system.name] = system.versions()
+            versions = system.versions()
         except Exception as error:
             result.missing[system.name] = f"not installed ({type(error).__name__}: {error})"
-            _tell("install", system.name, result.missing[system.name])
+            _tell(f"{system.name}: {result.missing[system.name]}")
         else:
+            result.systems[system.name] = About(versions, system.settings)
+            result.missing.pop(system.name, None)
             there.append(system)
     return there
 
 
-def write(result: Result, systems: Sequence[System], out: Path) -> None:
-    picture = out.with_suffix(".png")
-    chart.draw(result, systems, picture)
-    out.write_text(report.page(result, systems, picture.name), encoding="utf-8")
-    raw = {"versions": result.versions, "missing": result.missing, "samples": result.samples}
-    (ROOT / "benchmarks" / "last-run.json").write_text(json.dumps(raw, indent=1) + "\n", "utf-8")
-    _tell("written", str(out), str(picture))
+def page_of(options: argparse.Namespace) -> Path:
+    """Where the page goes. A small run or a part of one must not replace the page of a whole."""
+    is_part = (options.only or options.systems) and not (options.resume or options.redo)
+    home = ROOT / ("build" if options.quick or is_part else "docs")
+    return Path(options.out or home / "benchmarks.md")
 
 
-def parser(quick: bool) -> argparse.ArgumentParser:
-    own = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    own.add_argument(
-        "--jobs", type=int, default=1_000_000, help="of a drain; slow systems get less"
+def plan_of(options: argparse.Namespace, chosen: Sequence[System], wanted: Sequence[str]) -> Plan:
+    plan = QUICK if options.quick else FULL
+    if options.rounds:
+        plan = replace(plan, rounds=options.rounds)
+    if options.minutes:
+        # The longest runs that fit. Starts of processes and the large backlogs take their time
+        # however short the runs are.
+        factors = [part / 100 for part in range(100, 1, -1)]
+        fitting = (plan.scaled(factor) for factor in factors)
+        shortest = plan.scaled(factors[-1])
+        plan = next(
+            (
+                each
+                for each in fitting
+                if sum(step.seconds for step in steps(each, chosen, wanted)) <= options.minutes * 60
+            ),
+            shortest,
+        )
+    return plan
+
+
+def parser() -> argparse.ArgumentParser:
+    rows = "".join(f"  {name:<14}{text}\n" for name, text in ROWS.items())
+    own = argparse.ArgumentParser(
+        prog="python -m benchmarks.run",
+        description="Measure Windlass beside bare SQL and its peers, and write the page.",
+        epilog=EXAMPLES + rows,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("--rounds", type=int, default=5, help="medians are shown")
-    own.add_argument("--singles", type=int, default=3_000, help="jobs added one by one")
-    own.add_argument("--samples", type=int, default=2_000, help="latencies of each system")
-    own.add_argument("--seconds", type=float, default=60.0, help="the longest drain")
-    own.add_argument("--only", action="append", default=[], help="part of a system's name")
+    own.add_argument("--only", type=_rows, metavar="ROW,…", help="these rows; all by default")
     own.add_argument(
-        "--scenarios",
-        nargs="+",
-        choices=[*SCENARIOS, *ONCE],
-        default=[*SCENARIOS, *ONCE],
-        help="all by default",
+        "--systems", metavar="PART,…", default="", help="systems whose names have such a part"
     )
+    own.add_argument("--quick", action="store_true", help="everything once and small, into build/")
+    own.add_argument("--minutes", type=float, help="shorten the runs so that all fit into so long")
+    own.add_argument("--rounds", type=int, help="interleaved rounds; 5 by default")
+    own.add_argument("--resume", action="store_true", help="continue the run of the JSON file")
+    own.add_argument(
+        "--redo", type=_rows, metavar="ROW,…", default=[], help="measure rows of that run again"
+    )
+    own.add_argument("--report", action="store_true", help="measure nothing, write the page")
     own.add_argument("--postgres", choices=list(VERSIONS), default="18")
-    own.add_argument("--folder", type=Path, help="where the cluster is made; the disk matters")
-    own.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks.md")
-    own.add_argument("--quick", action="store_true", help="one small round, to try it out")
-    if quick:
-        own.set_defaults(jobs=20_000, rounds=1, singles=300, samples=50, seconds=10.0)
+    own.add_argument("--folder", type=Path, help="where the databases are made; the disk matters")
+    own.add_argument(
+        "--out",
+        type=Path,
+        help="the page, with .json and .png beside it; docs/benchmarks.md, or build/ for a part",
+    )
     return own
 
 
-def _is_chosen(system: System, only: Sequence[str]) -> bool:
-    return not only or any(part in system.name for part in only)
+def _rows(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in ROWS]:
+        raise argparse.ArgumentTypeError(f"no row is called {', '.join(unknown)}")
+    return names
+
+
+def is_chosen(system: System, parts: str) -> bool:
+    return any(part in system.name for part in parts.split(","))
+
+
+def _only_own_settings() -> None:
+    """The caller's settings are not to be read by a system."""
+    own = environment()
+    for name in os.environ.keys() - own.keys():
+        del os.environ[name]
 
 
 def _server_version(cluster: Cluster) -> str:
@@ -162,15 +240,15 @@ def _server_version(cluster: Cluster) -> str:
 
 
 def _shown(figures: Figures) -> str:
-    return ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
+    return ", ".join(f"{name} {value:,.4g}" for name, value in figures.items())
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n", 1)[0]
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(0.0, seconds):.0f} s"
 
 
-def _tell(*words: str) -> None:
-    print(time.strftime("%H:%M:%S"), *words, sep="  ", flush=True)
+def _tell(text: str) -> None:
+    print(time.strftime("%H:%M:%S"), text, flush=True)
 
 
 if __name__ == "__main__":

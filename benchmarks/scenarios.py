@@ -1,40 +1,50 @@
-"""The measurements. Each begins with an empty database of its own and counts in that database."""
+"""The measurements that all systems have in common.
+
+Each begins with an empty database of its own and counts in that database.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import sqlite3
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 import psycopg
 from psycopg import sql
 
 from benchmarks.meter import MICRO, Meter, Reading, peak_memory, settled_wal
 from benchmarks.process import Child, install
+from benchmarks.results import Figures
 from benchmarks.systems.base import System
 from tests.postgres.cluster import Cluster
 
-Figures = dict[str, float]
 Connection = psycopg.Connection[tuple[int]]
+
+_WARM_UP = 20
+_LOOK_EVERY = 2.0
+"""The most seconds between two looks at the database. A look counts all jobs that are left."""
 
 _names = itertools.count(1)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How much to measure."""
+class Counted(Protocol):
+    """A system's own database."""
 
-    jobs: int
-    singles: int
-    samples: int
-    seconds: float
-    """A drain ends after so long even if jobs are left; the completed ones are counted."""
+    @property
+    def system(self) -> System: ...
 
-    def jobs_of(self, system: System) -> int:
-        return max(1_000, int(self.jobs * system.share))
+    @property
+    def url(self) -> str: ...
+
+    def remaining(self) -> int:
+        """Jobs that are not completed yet, counted by the database."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,19 @@ class Place:
         return Meter(self.cluster.pid, self.observer, [worker.pid for worker in workers])
 
 
+@dataclass(frozen=True)
+class FilePlace:
+    """The same, as a file."""
+
+    system: System
+    url: str
+    observer: sqlite3.Connection
+
+    def remaining(self) -> int:
+        count: int = self.observer.execute(self.system.remaining).fetchone()[0]
+        return count
+
+
 @contextlib.contextmanager
 def place(cluster: Cluster, system: System) -> Iterator[Place]:
     name = f"bench_{next(_names)}"
@@ -73,21 +96,35 @@ def preload(here: Place, jobs: int) -> Figures:
     """Bulk enqueue. Afterwards the tables are vacuumed and analysed, and a checkpoint is made."""
     with Child(here.system, "add", here.url) as producer:
         producer.wait_until_ready()
-        taken = producer.ask(patience=600, do="bulk", first=0, count=jobs)["seconds"]
+        figures = {}
+        for size, first, count in shares(here.system, jobs):
+            taken = producer.ask(patience=600, do="bulk", first=first, count=count, size=size)
+            figures[f"bulk{size}"] = figures["bulk"] = count / taken["seconds"]
     if here.remaining() != jobs:
         raise RuntimeError(f"{here.system.name}: {here.remaining()} of {jobs} jobs are there")
     here.observer.execute("VACUUM ANALYZE")
     here.observer.execute("CHECKPOINT")
-    return {"bulk": jobs / taken}
+    return figures
 
 
-def drain(cluster: Cluster, system: System, plan: Plan, processes: int) -> Figures:
+def shares(system: System, jobs: int) -> Iterator[tuple[int, int, int]]:
+    """Jobs per call, the first number and how many, for each size of call the system has."""
+    first = 0
+    for left in range(len(system.bulk), 0, -1):
+        count = (jobs - first) // left
+        yield system.bulk[-left], first, count
+        first += count
+
+
+def drain(
+    cluster: Cluster, system: System, jobs: int, longest: float, processes: int = 1
+) -> Figures:
     """Preload, then let workers run the jobs.
 
     The clock starts when the first completion is seen in the database, so that the start of the
-    processes does not count; the jobs completed until then do not count either.
+    processes does not count; the jobs completed until then do not count either. It ends after
+    `longest` seconds even if jobs are left.
     """
-    jobs = plan.jobs_of(system)
     with place(cluster, system) as here, contextlib.ExitStack() as stack:
         figures = preload(here, jobs)
         workers = [stack.enter_context(Child(system, "work", here.url)) for _ in range(processes)]
@@ -96,11 +133,12 @@ def drain(cluster: Cluster, system: System, plan: Plan, processes: int) -> Figur
         for worker in workers:
             worker.wait_until_ready()
         first, begun = await_first(here, meter, jobs, started)
-        left, spent = watch(here, meter, first, begun, plan.seconds)
+        left, spent = watch(here, meter, first, begun, longest)
         done = first - left
         memory = statistics.mean(peak_memory(worker.pid) for worker in workers)
     suffix = str(processes)
     return figures | {
+        f"jobs{suffix}": done,
         f"drain{suffix}": done / spent.at,
         f"worker_cpu{suffix}": spent.workers / done * MICRO,
         f"server_cpu{suffix}": spent.server / done * MICRO,
@@ -145,68 +183,82 @@ def watch(
             break
         done = first - left
         rest = left / done * spent.at if done else 0.0
-        time.sleep(min(1.0, max(0.01, rest / 2)))
+        time.sleep(min(_LOOK_EVERY, seconds - spent.at, max(0.01, rest / 2)))
     if left == first:
         raise RuntimeError(f"{here.system.name} completed nothing after its first jobs")
     return left, spent
 
 
-def singly(cluster: Cluster, system: System, plan: Plan) -> Figures:
-    """One-by-one enqueue: by one caller, and by sixteen at once in one process."""
-    figures = {}
-    for name, callers in (("one", 1), ("one16", 16)):
-        with place(cluster, system) as here:
-            with Child(system, "add", here.url, callers=callers) as producer:
-                producer.wait_until_ready()
-                # The first calls open connections and prepare statements.
-                producer.ask(do="one", first=0, count=50)
-                taken = producer.ask(patience=600, do="one", first=50, count=plan.singles)
-            if (found := here.remaining()) != plan.singles + 50:
-                raise RuntimeError(f"{system.name}: {found} jobs are there")
-            figures[name] = plan.singles / taken["seconds"]
-    return figures
+def singly(cluster: Cluster, system: System, seconds: float, callers: int) -> Figures:
+    """One-by-one enqueue, by so many callers at once in one process; each call is durable."""
+    with place(cluster, system) as here:
+        with Child(system, "add", here.url, callers=callers) as producer:
+            producer.wait_until_ready()
+            # The first calls open connections and prepare statements.
+            before = producer.ask(do="one", first=0, seconds=min(0.3, seconds))["count"]
+            taken = producer.ask(patience=600, do="one", first=before, seconds=seconds)
+        if (found := here.remaining()) != before + taken["count"]:
+            raise RuntimeError(f"{system.name}: {found} jobs are there")
+    return {"one" if callers == 1 else f"one{callers}": taken["count"] / taken["seconds"]}
 
 
-def cycle(cluster: Cluster, system: System, plan: Plan) -> Figures:
+def cycle(cluster: Cluster, system: System, jobs: int) -> Figures:
+    with place(cluster, system) as here:
+        return {"cycle": cycle_at(here, jobs)}
+
+
+def file_cycle(system: System, jobs: int, folder: Path | None) -> Figures:
+    """The same for a system whose database is a file."""
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as home:
+        path = str(Path(home) / "jobs.db")
+        install(system, path)
+        with contextlib.closing(sqlite3.connect(path, timeout=30)) as observer:
+            return {"sqlite": cycle_at(FilePlace(system, path, observer), jobs)}
+
+
+def cycle_at(here: Counted, jobs: int) -> float:
     """One process adds in bulk while one works; from the first call until nothing is left."""
-    jobs = plan.jobs_of(system)
     with (
-        place(cluster, system) as here,
-        Child(system, "work", here.url) as worker,
-        Child(system, "add", here.url) as producer,
+        Child(here.system, "work", here.url) as worker,
+        Child(here.system, "add", here.url) as producer,
     ):
         worker.wait_until_ready()
         producer.wait_until_ready()
-        producer.ask(do="one", first=0, count=20)
+        size = here.system.bulk[-1]
+        producer.ask(do="bulk", first=0, count=_WARM_UP, size=size)
         await_empty(here, 60)
-        here.observer.execute("CHECKPOINT")
         begun = time.perf_counter()
-        producer.ask(patience=600, do="bulk", first=20, count=jobs)
+        producer.ask(patience=600, do="bulk", first=_WARM_UP, count=jobs, size=size)
         await_empty(here, 600)
-        return {"cycle": jobs / (time.perf_counter() - begun)}
+        return jobs / (time.perf_counter() - begun)
 
 
-def await_empty(here: Place, patience: float) -> None:
+def await_empty(here: Counted, patience: float) -> None:
     deadline = time.monotonic() + patience
-    while left := here.remaining():
-        if time.monotonic() > deadline:
+    while True:
+        since = time.monotonic()
+        left = here.remaining()
+        if not left:
+            return
+        if since > deadline:
             raise RuntimeError(f"{here.system.name}: {left} jobs are left after {patience:g} s")
-        time.sleep(0.01)
+        # A count of many rows costs the server something, so most of the time nobody counts.
+        time.sleep(max(0.01, 4 * (time.monotonic() - since)))
 
 
-def wal_per_job(cluster: Cluster, system: System, plan: Plan) -> Figures:
+def wal_per_job(cluster: Cluster, system: System, most: int) -> Figures:
     """What a job's life, added in bulk and run by one worker, writes to the log.
 
     Full-page images are switched off for this measurement alone: how many there are depends on
     where checkpoints fall, not on the system.
     """
-    jobs = min(plan.jobs_of(system), 20_000)
+    jobs = min(most, system.rate * 4)
     with place(cluster, system) as here:
         with without_page_images(cluster):
             before = settled_wal(here.observer)
             with Child(system, "add", here.url) as producer:
                 producer.wait_until_ready()
-                producer.ask(patience=600, do="bulk", first=0, count=jobs)
+                producer.ask(patience=600, do="bulk", first=0, count=jobs, size=system.bulk[-1])
             with Child(system, "work", here.url):
                 await_empty(here, 600)
             after = settled_wal(here.observer)
@@ -241,7 +293,7 @@ def _set(connection: psycopg.Connection, name: str, value: str) -> None:
         time.sleep(0.01)
 
 
-def pickup(cluster: Cluster, systems: Sequence[System], plan: Plan) -> dict[str, Figures]:
+def pickup(cluster: Cluster, systems: Sequence[System], samples: int) -> dict[str, Figures]:
     """From the call that adds a job to the first line of its handler in an idle worker, in ms.
 
     All workers are there at once, each on its own database, and take turns: one job every 20 ms,
@@ -257,12 +309,11 @@ def pickup(cluster: Cluster, systems: Sequence[System], plan: Plan) -> dict[str,
             worker.wait_until_ready()
             producer.wait_until_ready()
             pairs.append((producer, worker))
-        warm_up = 20
-        for number in range(-warm_up, plan.samples):
+        for number in range(-_WARM_UP, samples):
             for turn in range(len(pairs)):
                 producer, worker = pairs[(turn + number) % len(pairs)]
                 next_at = time.monotonic() + 0.02
-                milliseconds = _sample(producer, worker, number + warm_up)
+                milliseconds = _sample(producer, worker, number + _WARM_UP)
                 if number >= 0:
                     taken[producer.system.name].append(milliseconds)
                 time.sleep(max(0.0, next_at - time.monotonic()))

@@ -32,8 +32,8 @@ class Side(Protocol):
     async def open(self, callers: int) -> None:
         """Be ready to add jobs, for so many callers at once."""
 
-    async def add_bulk(self, first: int, count: int) -> None:
-        """Add `count` jobs {"id": first}, {"id": first + 1}, … as fast as this system can."""
+    async def add_bulk(self, first: int, count: int, size: int) -> None:
+        """Add `count` jobs {"id": first}, {"id": first + 1}, … in calls of `size` jobs."""
 
     async def add_one(self, number: int) -> None:
         """Add the job {"id": number}; it is durable when this returns."""
@@ -59,8 +59,12 @@ class System:
     """How to start a process of this system; the role, URL and options follow."""
     versions: Callable[[], str]
     """Raises when the system is not installed."""
-    share: float = 1.0
-    """The part of the run's jobs this system gets, so that slow ones end in a similar time."""
+    rate: int
+    """Jobs a second of a drain, roughly: so many seconds of a run are so many jobs."""
+    bulk: tuple[int, ...]
+    """Jobs per call of bulk enqueue. Of several, each gets a share; the last is the fast one."""
+    bulk_rate: int = 40_000
+    """Jobs a second of bulk enqueue, roughly; to tell how long a run will take."""
     options: dict[str, Any] = field(default_factory=dict)
 
 

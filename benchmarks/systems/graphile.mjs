@@ -29,24 +29,24 @@ async function add() {
   const own = await utils();
   const noop = (id) => own.addJob("noop", { id });
   const commands = {
-    async bulk({ first, count }) {
+    async bulk({ first, count, size }) {
       const since = now();
-      for (let start = first; start < first + count; start += options.bulk) {
-        const end = Math.min(start + options.bulk, first + count);
+      for (let start = first; start < first + count; start += size) {
+        const end = Math.min(start + size, first + count);
         const jobs = [];
         for (let id = start; id < end; id++) jobs.push({ identifier: "noop", payload: { id } });
         await own.addJobs(jobs);
       }
       return { seconds: seconds(since) };
     },
-    async one({ first, count }) {
+    async one({ first, seconds: limit }) {
       let next = first;
-      const caller = async () => {
-        while (next < first + count) await noop(next++);
-      };
       const since = now();
+      const caller = async () => {
+        while (seconds(since) < limit) await noop(next++);
+      };
       await Promise.all(Array.from({ length: options.callers ?? 1 }, caller));
-      return { seconds: seconds(since) };
+      return { seconds: seconds(since), count: next - first };
     },
     async stamp({ id }) {
       const called = now();

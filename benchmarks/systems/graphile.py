@@ -52,15 +52,16 @@ def _versions() -> str:
     return f"{packages}, Node.js {shown}"
 
 
-def _system(name: str, worker: dict[str, Any], bulk: int, share: float, told: str) -> System:
+def _system(name: str, worker: dict[str, Any], bulk: int, rate: int, told: str) -> System:
     return System(
         name=name,
         settings=f"{told}; bulk = `addJobs`, {bulk:,} a call",
         remaining="SELECT count(*) FROM graphile_worker._private_jobs",
         command=lambda: [node(), str(HERE / "graphile.mjs")],
         versions=_versions,
-        share=share,
-        options={"worker": worker, "bulk": bulk},
+        rate=rate,
+        bulk=(bulk,),
+        options={"worker": worker},
     )
 
 
@@ -68,7 +69,7 @@ DEFAULT = _system(
     "graphile-worker, default",
     {"concurrentJobs": CONCURRENCY, "maxPoolSize": CONCURRENCY + 1},
     1_000,
-    0.1,
+    2_500,
     f"`concurrentJobs: {CONCURRENCY}`, pool of {CONCURRENCY + 1}, no batching",
 )
 BATCHED = _system(
@@ -81,7 +82,7 @@ BATCHED = _system(
         "failJobBatchDelay": 0,
     },
     10_000,
-    1.0,
+    25_000,
     f"`concurrentJobs: {CONCURRENCY}`, `localQueue: {{size: 500}}`,"
     " `completeJobBatchDelay: 0`, `failJobBatchDelay: 0`",
 )

@@ -40,10 +40,10 @@ class Side:
             self._connection = await asyncpg.create_pool(self._url, min_size=1, max_size=callers)
             self._queries = Queries(AsyncpgPoolDriver(self._connection))
 
-    async def add_bulk(self, first: int, count: int) -> None:
+    async def add_bulk(self, first: int, count: int, size: int) -> None:
         last = first + count
-        for start in range(first, last, BULK):
-            batch = range(start, min(start + BULK, last))
+        for start in range(first, last, size):
+            batch = range(start, min(start + size, last))
             await self._queries.enqueue(
                 ["noop"] * len(batch),
                 [b'{"id": %d}' % number for number in batch],
@@ -80,7 +80,7 @@ class Side:
             self._manager.shutdown.set()
 
 
-def _system(name: str, batch: int, share: float) -> System:
+def _system(name: str, batch: int) -> System:
     return System(
         name=name,
         settings=(
@@ -90,10 +90,12 @@ def _system(name: str, batch: int, share: float) -> System:
         remaining="SELECT count(*) FROM pgqueuer",
         command=python_command("pgqueuer"),
         versions=python_versions("pgqueuer", "asyncpg", "uvloop"),
-        share=share,
+        rate=12_000,
+        bulk=(BULK,),
+        bulk_rate=35_000,
         options={"batch_size": batch},
     )
 
 
-DEFAULT = _system("pgqueuer, default", 10, 0.1)
-BATCHED = _system("pgqueuer, batch 100", 100, 0.3)
+BY_100 = _system("pgqueuer, batch 100", 100)
+BY_500 = _system("pgqueuer, batch 500", 500)

@@ -37,10 +37,10 @@ class Side:
         self._noop = self._task()
         await self._app.open_async()
 
-    async def add_bulk(self, first: int, count: int) -> None:
+    async def add_bulk(self, first: int, count: int, size: int) -> None:
         last = first + count
-        for start in range(first, last, BULK):
-            batch = range(start, min(start + BULK, last))
+        for start in range(first, last, size):
+            batch = range(start, min(start + size, last))
             await self._noop.batch_defer_async(*({"id": number} for number in batch))
 
     async def add_one(self, number: int) -> None:
@@ -80,5 +80,7 @@ SYSTEM = System(
     remaining="SELECT count(*) FROM procrastinate_jobs",
     command=python_command("procrastinate"),
     versions=python_versions("procrastinate", "psycopg", "uvloop"),
-    share=0.02,
+    rate=500,
+    bulk=(BULK,),
+    bulk_rate=8_000,
 )

@@ -8,8 +8,8 @@ from typing import Any
 
 from benchmarks.systems.base import Seen, System, python_command, python_versions
 
-BULK = 2_000
-"""Jobs per call of `aenqueue_many`."""
+BULK = (500, 2_000)
+"""Jobs per call of `aenqueue_many`: as the bare statements have them, and more."""
 
 
 class Side:
@@ -36,10 +36,10 @@ class Side:
         self._noop = self._task()
         await self._app.open()
 
-    async def add_bulk(self, first: int, count: int) -> None:
+    async def add_bulk(self, first: int, count: int, size: int) -> None:
         last = first + count
-        for start in range(first, last, BULK):
-            batch = range(start, min(start + BULK, last))
+        for start in range(first, last, size):
+            batch = range(start, min(start + size, last))
             await self._noop.aenqueue_many({"id": number} for number in batch)
 
     async def add_one(self, number: int) -> None:
@@ -62,8 +62,11 @@ class Side:
 
 SYSTEM = System(
     name="windlass",
-    settings=f"all defaults, uvloop; bulk = `aenqueue_many`, {BULK:,} a call",
-    remaining="SELECT count(*) FROM windlass._jobs",
+    settings=f"all defaults, uvloop; bulk = `aenqueue_many`, {BULK[1]:,} a call",
+    remaining="SELECT count(*) FROM windlass.jobs",
     command=python_command("windlass"),
     versions=python_versions("windlass", "psycopg", "uvloop"),
+    rate=50_000,
+    bulk=BULK,
+    bulk_rate=60_000,
 )

@@ -11,14 +11,16 @@ import pytest
 
 import windlass
 from tests.cli.program import Program, wait_until
-from windlass.cli.bench import NAMES
+from windlass.cli.bench import KINDS, NAMES, heaps
 from windlass.cli.bench.report import bar
 
 SMALL = (
     *("--jobs", "300", "--batch", "100", "--rounds", "1", "--samples", "3"),
     *("--backlog", "50", "--idle", "0.2", "--rate", "1000"),
 )
-THROUGHPUT = {"enqueue-one", "enqueue-bulk", "drain", "cycle", "backlog"}
+THROUGHPUT = {"enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "backlog"}
+ROUND = {"per_s", "limit_per_s", "ratio"}
+BESIDE = {"clean_per_s", "clean_ratio"}
 
 
 def check_scenario(found: dict[str, Any]) -> None:
@@ -31,7 +33,9 @@ def check_scenario(found: dict[str, Any]) -> None:
         case name if name in THROUGHPUT:
             assert found["per_s"] > 0 and found["limit_per_s"] > 0 and found["ratio"] > 0
             assert found["cpu_us_per_job"] > 0
-            assert [set(each) for each in found["rounds"]] == [{"per_s", "limit_per_s", "ratio"}]
+            more = BESIDE if name in ("serial", "backlog") else set()
+            assert [set(each) for each in found["rounds"]] == [ROUND | more]
+            assert all(found[name] > 0 for name in more)
             if name == "enqueue-one":
                 assert found["callers"] == 16
                 assert found["callers_per_s"] > 0 and found["callers_ratio"] > 0
@@ -39,7 +43,8 @@ def check_scenario(found: dict[str, Any]) -> None:
                 assert found["jobs"] == 300
             if name == "backlog":
                 assert found["backlog"] == 50
-                assert found["clean_per_s"] > 0 and found["clean_ratio"] > 0
+            if name == "serial":
+                assert found["queues"] * found["jobs_per_queue"] == 300
         case "held-snapshot":
             assert found["jobs"] == 300 and found["asked_per_s"] == 1000 and found["per_s"] > 0
             assert found["claims"] > 0 and {"claim_ms_start", "claim_ms_end"} <= set(found)
@@ -51,6 +56,7 @@ def check_scenario(found: dict[str, Any]) -> None:
             assert found["resident_mb"] > 1
         case "startup":
             assert found["process_ms"] > found["inside_ms"] > 0
+            assert found["program_ms"] > 0
 
 
 def test_every_scenario_has_its_names_and_numbers(program: Program, tmp_path: Path) -> None:
@@ -59,9 +65,11 @@ def test_every_scenario_has_its_names_and_numbers(program: Program, tmp_path: Pa
     assert answer.exit_code == 0, answer.output
     found = json.loads(answer.stdout)
     on_a_file = [name for name in NAMES if name != "held-snapshot"]
-    assert [each["scenario"] for each in found["scenarios"]] == on_a_file
+    assert list(dict.fromkeys(each["scenario"] for each in found["scenarios"])) == on_a_file
     for each in found["scenarios"]:
         check_scenario(each)
+    shapes = [each for each in found["scenarios"] if each["scenario"] == "serial"]
+    assert [each["jobs_per_queue"] for each in shapes] == [50, 1]
     assert found["database"].startswith("SQLite ") and found["processes"] == 1
     assert sorted(tmp_path.iterdir()) == before, "the bench leaves nothing behind"
 
@@ -74,6 +82,18 @@ def test_people_get_a_table_with_bars(program: Program) -> None:
     assert "bare SQL" in columns and "ratio" in columns
     assert drain.startswith("drain ") and drain.split()[4].strip("#.") == ""
     assert startup.startswith("startup ")
+
+
+def test_each_kind_of_backlog_can_lie_about_by_itself(program: Program) -> None:
+    kinds = [word for kind in KINDS for word in ("--kind", kind)]
+    found = json.loads(program.call("bench", "backlog", *kinds, *SMALL, "--json").stdout)
+    assert [each["kind"] for each in found["scenarios"]] == list(KINDS)
+    for each in found["scenarios"]:
+        check_scenario(each)
+
+
+def test_every_kind_that_can_be_asked_for_can_be_made() -> None:
+    assert sorted(heaps.KINDS) == sorted(KINDS)
 
 
 def test_a_bar_is_full_at_the_limit() -> None:
@@ -101,6 +121,7 @@ def test_settings_are_the_defaults(program: Program, monkeypatch: pytest.MonkeyP
     [
         (("--batch", "0"), "--batch"),
         (("quickly",), "quickly"),
+        (("backlog", "--kind", "heavy"), "--kind"),
         (("held-snapshot",), "held-snapshot needs PostgreSQL"),
         (("-c", "memory://"), "memory://"),
         (("-c", "mysql://db/shop"), "postgresql://"),

@@ -1,38 +1,68 @@
-"""The harness of `benchmarks/` on Windlass alone; the peers are not installed here."""
+"""The harness of `benchmarks/` on Windlass and bare SQL; the peers are not installed here."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks import scenarios
+from benchmarks import own, scenarios
 from benchmarks.process import Child, ChildError
-from benchmarks.scenarios import Plan
-from benchmarks.systems import windlass
+from benchmarks.systems import BARE, WINDLASS
+from benchmarks.systems.base import System
 from tests.postgres.cluster import Cluster
+from windlass.cli.bench import KINDS
 
-PLAN = Plan(jobs=1_000, singles=50, samples=3, seconds=20)
-SYSTEM = windlass.SYSTEM
+JOBS, LONGEST = 1_000, 20.0
+BOTH = pytest.mark.parametrize("system", [WINDLASS, BARE], ids=lambda system: system.name)
+COST = {"jobs2", "drain2", "worker_cpu2", "server_cpu2", "memory2", "others2"}
 
 
-def test_a_drain_is_measured_in_full(pg18: Cluster) -> None:
-    figures = scenarios.drain(pg18, SYSTEM, PLAN, 2)
-    assert set(figures) == {"bulk", "drain2", "worker_cpu2", "server_cpu2", "memory2", "others2"}
+def quietly(text: str) -> None:
+    """Nobody looks."""
+
+
+@BOTH
+def test_a_drain_is_measured_in_full(pg18: Cluster, system: System) -> None:
+    figures = scenarios.drain(pg18, system, JOBS, LONGEST, 2)
+    sizes = {f"bulk{size}" for size in system.bulk}
+    assert figures.keys() == {"bulk", *sizes, *COST}
     assert figures["bulk"] > 0
     assert figures["drain2"] > 0
     assert figures["memory2"] > 0
 
 
-def test_enqueue_and_cycle_are_counted_in_the_database(pg18: Cluster) -> None:
-    assert scenarios.singly(pg18, SYSTEM, PLAN).keys() == {"one", "one16"}
-    assert scenarios.cycle(pg18, SYSTEM, PLAN).keys() == {"cycle"}
+@BOTH
+def test_enqueue_and_cycle_are_counted_in_the_database(pg18: Cluster, system: System) -> None:
+    assert scenarios.singly(pg18, system, 0.05, 1).keys() == {"one"}
+    assert scenarios.cycle(pg18, system, JOBS).keys() == {"cycle"}
+
+
+def test_callers_at_once_have_a_figure_of_their_own(pg18: Cluster) -> None:
+    assert scenarios.singly(pg18, WINDLASS, 0.05, 16).keys() == {"one16"}
 
 
 def test_every_latency_sample_is_of_the_job_that_was_added(pg18: Cluster) -> None:
-    figures = scenarios.pickup(pg18, [SYSTEM], PLAN)[SYSTEM.name]
+    figures = scenarios.pickup(pg18, [WINDLASS], 3)[WINDLASS.name]
     assert 0 < figures["pickup50"] <= figures["pickup95"] <= figures["pickup99"]
+
+
+def test_each_kind_of_backlog_has_a_figure_beside_the_clean_one(pg18: Cluster) -> None:
+    (beside,) = own.beside(pg18, quietly, jobs=100, rounds=1, backlog=20)
+    assert beside.keys() == {"clean", *KINDS}
+    assert min(beside.values()) > 0
+
+
+def test_queues_and_the_held_horizon_have_their_figures(pg18: Cluster) -> None:
+    (serial,) = own.serial(pg18, quietly, jobs=100, rounds=1)
+    assert serial["queues50"] == 2 and serial["queues1"] == 100
+    assert min(serial.values()) > 0
+    held = own.held(pg18, quietly, seconds=0.5, rate=200)
+    assert held["asked"] == 200 and held["claims"] > 0
 
 
 def test_a_process_that_cannot_start_says_why(pg18: Cluster) -> None:
     nowhere = pg18.url("no_such_database")
-    with Child(SYSTEM, "work", nowhere) as worker, pytest.raises(ChildError, match="no_such_data"):
+    with (
+        Child(WINDLASS, "work", nowhere) as worker,
+        pytest.raises(ChildError, match="no_such_data"),
+    ):
         worker.wait_until_ready()

@@ -18,13 +18,14 @@ import click
 from windlass.cli.base import Command, CommandFailed
 
 NAMES = (
-    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "backlog"),
+    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "backlog"),
     *("latency", "held-snapshot", "idle", "startup"),
 )
+KINDS = ("future", "foreign", "stuck", "dead", "queues")
 _SERVER_ONLY = "held-snapshot"
 _COUNT = click.IntRange(1)
 _DEFAULTS = {"jobs": 100_000, "rounds": 3, "samples": 300, "backlog": 100_000, "idle": 5.0}
-_QUICK = {"jobs": 10_000, "rounds": 1, "samples": 50, "backlog": 5_000, "idle": 2.0}
+_QUICK = {"jobs": 10_000, "rounds": 1, "samples": 30, "backlog": 5_000, "idle": 2.0}
 
 
 @click.command(
@@ -34,6 +35,7 @@ _QUICK = {"jobs": 10_000, "rounds": 1, "samples": 50, "backlog": 5_000, "idle": 
         "windlass bench                                       # all scenarios, on a file",
         "windlass bench -c postgresql:///shop drain cycle",
         "windlass bench -c shop drain --jobs 1000000 --rounds 5 --processes 2 --json",
+        "windlass bench -c shop backlog --kind future --kind dead --backlog 1000000",
         "windlass bench --quick",
         "windlass bench --synchronous normal --folder /mnt/disk",
     ),
@@ -51,6 +53,14 @@ _QUICK = {"jobs": 10_000, "rounds": 1, "samples": 50, "backlog": 5_000, "idle": 
 @click.option("--processes", type=_COUNT, default=1, show_default=True, help="Worker processes.")
 @click.option("--batch", type=_COUNT, default=500, show_default=True, help="Jobs per bulk call.")
 @click.option("--backlog", type=_COUNT, help="Jobs of each kind that lie about.  [default: 100000]")
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(KINDS),
+    multiple=True,
+    help='A backlog of this kind by itself; may be repeated. "queues" are names of queues that are'
+    " empty again.  [default: all kinds at once]",
+)
 @click.option("--rate", type=_COUNT, default=2_000, show_default=True, help="Of held-snapshot.")
 @click.option("--samples", type=_COUNT, help="Jobs timed for latency.  [default: 300]")
 @click.option(
@@ -58,7 +68,7 @@ _QUICK = {"jobs": 10_000, "rounds": 1, "samples": 50, "backlog": 5_000, "idle": 
     type=click.FloatRange(0.1, 600),
     help="Seconds to watch an idle worker.  [default: 5]",
 )
-@click.option("--quick", is_flag=True, help="Small numbers: less than half a minute in all.")
+@click.option("--quick", is_flag=True, help="Small numbers: less than a minute in all.")
 @click.option(
     "--synchronous",
     type=click.Choice(["full", "normal"]),
@@ -76,6 +86,7 @@ def bench(
     processes: int,
     batch: int,
     rate: int,
+    kinds: tuple[str, ...],
     quick: bool,
     synchronous: str | None,
     folder: Path | None,
@@ -107,7 +118,15 @@ def bench(
             chosen = [name for name in NAMES if name in (scenarios or NAMES)]
             if not site.can_hold and _SERVER_ONLY in chosen:
                 chosen.remove(_SERVER_ONLY)
-            run = Run(site, processes=processes, batch=batch, rate=rate, tell=_tell, **numbers)
+            run = Run(
+                site,
+                processes=processes,
+                batch=batch,
+                rate=rate,
+                tell=_tell,
+                kinds=kinds,
+                **numbers,
+            )
             with _elsewhere():
                 found = asyncio.run(play(run, chosen))
         except BenchFailed as error:

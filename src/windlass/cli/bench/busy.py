@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windlass import App
@@ -19,9 +16,9 @@ from windlass.cli.bench.run import (
     bare_drain,
     check,
     drain,
-    load,
     percentiles,
     result,
+    rounds,
     timed,
 )
 from windlass.cli.bench.site import Address
@@ -34,7 +31,7 @@ async def enqueue_one(run: Run) -> dict[str, Any]:
     """Jobs added one by one by one caller, each durable before the next; then by 16 at once."""
     jobs = max(10, min(2_000, run.jobs // 20))
     pairs, together = [], []
-    for number in _rounds(run, "enqueue-one"):
+    for number in rounds(run, "enqueue-one"):
         _, limit = _open_bare(run)
         meter = Meter(run.site)
         for payload in payloads(0, jobs):
@@ -67,7 +64,7 @@ async def _add_one_by_one(app: App, jobs: int) -> None:
 async def enqueue_bulk(run: Run) -> dict[str, Any]:
     """Jobs added in batches, each durable before the next."""
     pairs = []
-    for _ in _rounds(run, "enqueue-bulk"):
+    for _ in rounds(run, "enqueue-bulk"):
         _, limit = _open_bare(run)
         meter = Meter(run.site)
         for first, count in _batches(run):
@@ -91,7 +88,7 @@ async def _add_in_batches(run: Run, app: App) -> None:
 async def drain_all(run: Run) -> dict[str, Any]:
     """A full queue, emptied."""
     pairs = []
-    for _ in _rounds(run, "drain"):
+    for _ in rounds(run, "drain"):
         lowest = await bare_drain(run)
         pairs.append((lowest, await drain(run, run.site.fresh("own"))))
     return result("drain", pairs)
@@ -100,7 +97,7 @@ async def drain_all(run: Run) -> dict[str, Any]:
 async def cycle(run: Run) -> dict[str, Any]:
     """One producer adds batches while the workers run what it added."""
     pairs = []
-    for _ in _rounds(run, "cycle"):
+    for _ in rounds(run, "cycle"):
         lowest = await _bare_cycle(run)
         address = run.site.fresh("own")
         async with make_app(address) as app:
@@ -129,56 +126,6 @@ async def _bare_cycle(run: Run) -> Measured:
         return measured
     finally:
         limit.close()
-
-
-async def backlog(run: Run) -> dict[str, Any]:
-    """A drain beside jobs that nobody may run: in the future, of a task no worker has, behind a
-    busy serial queue, failed for good; so many of each. Beside it a drain of a clean queue."""
-    pairs, clean = [], []
-    address = run.site.fresh("backlog")
-    async with make_app(address) as app, _lying_about(run, app):
-        for _ in _rounds(run, "backlog"):
-            lowest = await bare_drain(run)
-            free = await drain(run, run.site.fresh("own"))
-            measured = await drain(run, address)
-            pairs.append((lowest, measured))
-            clean.append((free, measured))
-    beside = result("", clean)
-    return result(
-        "backlog",
-        pairs,
-        backlog=run.backlog,
-        clean_per_s=beside["limit_per_s"],
-        clean_ratio=beside["ratio"],
-    )
-
-
-@asynccontextmanager
-async def _lying_about(run: Run, app: App) -> AsyncIterator[None]:
-    run.tell(f"backlog: adding {run.backlog:,} jobs of each kind")
-    tomorrow = datetime.now(UTC) + timedelta(days=1)
-    await load(app, run.backlog, run_at=tomorrow)
-    await load(app, run.backlog, task="foreign")
-    dead = await load(app, run.backlog)
-    for first in range(0, len(dead), 1_000):
-        await app.client.permanently_fail_jobs(dead[first : first + 1_000])
-    # The queue is stuck because its first job runs, here, for as long as the scenario lasts.
-    holding, release = asyncio.Event(), asyncio.Event()
-
-    @app.task(queue="stuck")
-    async def hold() -> None:
-        holding.set()
-        await release.wait()
-
-    await hold.aenqueue()
-    runner = await app.run(only=["hold"], handle_signals=False)
-    try:
-        await asyncio.wait_for(holding.wait(), 30)
-        await load(app, run.backlog, queue="stuck")
-        yield
-    finally:
-        release.set()
-        await runner.stop()
 
 
 async def held_snapshot(run: Run) -> dict[str, Any]:
@@ -215,12 +162,6 @@ async def _add_steadily(run: Run, app: App) -> None:
             await task.aenqueue_many({"id": n} for n in range(added, due))
             added = due
         await asyncio.sleep(_TICK)
-
-
-def _rounds(run: Run, name: str) -> Any:
-    for number in range(run.rounds):
-        run.tell(f"{name}: round {number + 1} of {run.rounds}, {run.jobs:,} jobs")
-        yield number
 
 
 def _batches(run: Run) -> list[tuple[int, int]]:

@@ -73,24 +73,39 @@ class Child:
 @asynccontextmanager
 async def hired(mode: str, orders: Orders, count: int = 1) -> AsyncIterator[list[Child]]:
     """So many processes; whatever happens they are gone after the block."""
-    # The URL is not an argument, since everybody on the machine can read those.
-    environment = {**os.environ, ENVIRONMENT: msgspec.json.encode(orders).decode()}
     children: list[Child] = []
     try:
         for _ in range(count):
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "windlass.cli.bench.child", mode),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=environment,
-                limit=_LONGEST_LINE,
-                start_new_session=True,
-            )
-            children.append(Child(process))
+            children.append(await _start(orders, "windlass.cli.bench.child", mode))
         yield children
     finally:
         for child in children:
             await child.kill()
+
+
+async def run_once(orders: Orders) -> None:
+    """`windlass run --once`, from its start to its end."""
+    child = await _start(
+        orders, "windlass", "run", "windlass.cli.bench.once:app", "--once", "--log-level", "warning"
+    )
+    try:
+        await child.wait()
+    finally:
+        await child.kill()
+
+
+async def _start(orders: Orders, module: str, *arguments: str) -> Child:
+    # The URL is not an argument, since everybody on the machine can read those.
+    environment = {**os.environ, ENVIRONMENT: msgspec.json.encode(orders).decode()}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", module, *arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        limit=_LONGEST_LINE,
+        start_new_session=True,
+    )
+    return Child(process)
 
 
 async def all_ready(children: list[Child]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _WIDTH = 20
+_TITLE = 16
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
@@ -18,10 +19,10 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     rates = [each for each in found["scenarios"] if "limit_per_s" in each]
     if rates:
         yield ""
-        yield f"{'':<14}{'jobs/s':>10}{'bare SQL':>10}{'ratio':>7}  {'':<{_WIDTH}}  CPU/job"
+        yield f"{'':<{_TITLE}}{'jobs/s':>10}{'bare SQL':>10}{'ratio':>7}  {'':<{_WIDTH}}  CPU/job"
     for each in rates:
         yield (
-            f"{each['scenario']:<14}{each['per_s']:>10,}{each['limit_per_s']:>10,}"
+            f"{_title(each):<{_TITLE}}{each['per_s']:>10,}{each['limit_per_s']:>10,}"
             f"{each['ratio']:>7.2f}  {bar(each['ratio'])}  {_cost(each)}"
         )
         yield from _more(each)
@@ -30,7 +31,16 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         yield ""
     for each in others:
         for title, text in _OTHERS[each["scenario"]](each):
-            yield f"{title:<14}{text}"
+            yield f"{title:<{_TITLE}}{text}"
+
+
+def _title(each: dict[str, Any]) -> str:
+    """The scenario, and which of its shapes where it has some."""
+    if "jobs_per_queue" in each:
+        return f"serial {each['queues']}x{each['jobs_per_queue']}"
+    kind = each.get("kind", "all")
+    scenario: str = each["scenario"]
+    return scenario if kind == "all" else f"{scenario} {kind}"
 
 
 def bar(ratio: float) -> str:
@@ -55,14 +65,20 @@ def _cost(each: dict[str, Any]) -> str:
 def _more(each: dict[str, Any]) -> Iterator[str]:
     if "callers_per_s" in each:
         yield (
-            f"{'':<14}{each['callers_per_s']:>10,}  with {each['callers']} callers at once,"
+            f"{'':<{_TITLE}}{each['callers_per_s']:>10,}  with {each['callers']} callers at once,"
             f" {each['callers_ratio']:.1f} times one"
         )
     if "clean_per_s" in each:
         yield (
-            f"{'':<14}{each['clean_per_s']:>10,}  without the {each['backlog']:,} jobs of each"
-            f" kind: {each['clean_ratio']:.2f} of it remain"
+            f"{'':<{_TITLE}}{each['clean_per_s']:>10,}  {_without(each)}:"
+            f" {each['clean_ratio']:.2f} of it remain"
         )
+
+
+def _without(each: dict[str, Any]) -> str:
+    if "jobs_per_queue" in each:
+        return "without queues"
+    return f"without the {each['backlog']:,}" + (" of each kind" if each["kind"] == "all" else "")
 
 
 def _latency(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -92,7 +108,8 @@ def _idle(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _startup(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield (
         "startup",
-        f"{each['process_ms']:.0f} ms for a process to start and stop,"
+        f"{each['program_ms']:.0f} ms for `windlass run --once` with nothing to do;"
+        f" {each['process_ms']:.0f} ms for an app's process,"
         f" {each['inside_ms']:.0f} ms of it from open to close",
     )
 

@@ -6,7 +6,7 @@ import asyncio
 import resource
 import statistics
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,8 @@ class Run:
     idle: float
     rate: int
     tell: Callable[[str], None]
+    kinds: tuple[str, ...] = ()
+    """Of the backlog, each by itself; none means all together."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,12 @@ def _per_job(measured: Sequence[Measured], name: str, factor: float) -> float | 
     return round(statistics.median(known), 2) if known else None
 
 
+def rounds(run: Run, name: str) -> Iterator[int]:
+    for number in range(run.rounds):
+        run.tell(f"{name}: round {number + 1} of {run.rounds}, {run.jobs:,} jobs")
+        yield number
+
+
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
     """In milliseconds."""
     ordered = sorted(seconds)
@@ -124,12 +132,21 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
 # ── filling and emptying ──
 
 
-async def load(app: App, jobs: int, **options: Any) -> list[int]:
-    """Add jobs as fast as it goes, no-op ones unless `options` name another task; their ids."""
+async def load(
+    app: App, jobs: int, queue: Callable[[int], str] | None = None, **options: Any
+) -> list[int]:
+    """Add jobs as fast as it goes, no-op ones unless `options` name another task; their ids.
+
+    `queue` names the serial queue of each, by its number.
+    """
     ids: list[int] = []
+    preset = {"task": "noop", **options}
     for first in range(0, jobs, _LOAD):
         numbers = range(first, min(first + _LOAD, jobs))
-        specs = [JobSpec(**{"task": "noop", "payload": {"id": n}, **options}) for n in numbers]
+        specs = [
+            JobSpec(payload={"id": n}, queue=None if queue is None else queue(n), **preset)
+            for n in numbers
+        ]
         ids += [job.id for job in await app.client.add_jobs(specs)]
     return ids
 
@@ -149,17 +166,17 @@ async def bare_drain(run: Run) -> Measured:
             limit.add(payloads(first, min(_LOAD, run.jobs - first)))
     finally:
         limit.close()
-    run.site.analyze(address)
+    run.site.tidy(address)
     measured, _ = await timed(run, "bare", Orders(address, run.batch))
     return measured
 
 
-async def drain(run: Run, address: Address) -> Measured:
+async def drain(run: Run, address: Address, queue: Callable[[int], str] | None = None) -> Measured:
     """Fill the queue, then let worker processes empty it. What else is there must stay."""
     async with make_app(address) as app:
         before = await total(app)
-        await load(app, run.jobs)
-        run.site.analyze(address)
+        await load(app, run.jobs, queue)
+        run.site.tidy(address)
         measured, _ = await timed(run, "work", Orders(address))
         await check(app, before)
     return measured

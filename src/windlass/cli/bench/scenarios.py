@@ -7,15 +7,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import windlass
-from windlass.cli.bench import busy, quiet
+from windlass.cli.bench import busy, heaps, quiet
 from windlass.cli.bench.run import Run
 
-SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
+Entry = dict[str, Any]
+
+SCENARIOS: dict[str, Callable[[Run], Awaitable[Entry | list[Entry]]]] = {
     "enqueue-one": busy.enqueue_one,
     "enqueue-bulk": busy.enqueue_bulk,
     "drain": busy.drain_all,
     "cycle": busy.cycle,
-    "backlog": busy.backlog,
+    "serial": heaps.serial,
+    "backlog": heaps.backlog,
     "latency": quiet.latency,
     "held-snapshot": busy.held_snapshot,
     "idle": quiet.idle,
@@ -25,6 +28,10 @@ SCENARIOS: dict[str, Callable[[Run], Awaitable[dict[str, Any]]]] = {
 
 async def play(run: Run, names: Sequence[str]) -> dict[str, Any]:
     """What was found, with names that programs can rely on."""
+    found: list[Entry] = []
+    for name in names:
+        entries = await SCENARIOS[name](run)
+        found += entries if isinstance(entries, list) else [entries]
     return {
         "windlass": windlass.__version__,
         "python": platform.python_version(),
@@ -33,5 +40,5 @@ async def play(run: Run, names: Sequence[str]) -> dict[str, Any]:
         "batch": run.batch,
         "rounds": run.rounds,
         "processes": run.processes,
-        "scenarios": [await SCENARIOS[name](run) for name in names],
+        "scenarios": found,
     }

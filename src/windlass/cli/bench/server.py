@@ -40,13 +40,13 @@ class ServerSite:
         self._made.add(name)
         return Address(self._url, name, "full")
 
-    def analyze(self, address: Address) -> None:
+    def tidy(self, address: Address) -> None:
         tables = self._connection.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = %s", [address.schema]
         ).fetchall()
         for (table,) in tables:
             name = sql.Identifier(address.schema, table)
-            self._connection.execute(sql.SQL("ANALYZE {}").format(name))
+            self._connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(name))
 
     def read(self) -> Reading:
         wal = self._one("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint")

@@ -48,8 +48,8 @@ class Site(Protocol):
     def fresh(self, part: str) -> Address:
         """An empty place; what an earlier call with the same `part` made is gone."""
 
-    def analyze(self, address: Address) -> None:
-        """Tell the planner about what was just loaded, as the server would by itself soon."""
+    def tidy(self, address: Address) -> None:
+        """Vacuum and analyse what was just loaded, as the server would by itself soon."""
 
     def read(self) -> Reading: ...
 
@@ -74,8 +74,8 @@ class FileSite:
             file.unlink()
         return Address(f"sqlite:///{self._folder / part}.db", "windlass", self._synchronous)
 
-    def analyze(self, address: Address) -> None:
-        """The plans on SQLite depend on no statistics."""
+    def tidy(self, address: Address) -> None:
+        """A file has no dead rows, and the plans on SQLite depend on no statistics."""
 
     def read(self) -> Reading:
         """SQLite works inside the worker; there is no server."""

@@ -1,0 +1,75 @@
+"""Bare SQL: not a system but the limit, the statements that `windlass bench` calls that.
+
+One table, batches of 500, one connection for each process; no retries, leases, keys or queues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.systems.base import Seen, System, python_command, python_versions
+
+BATCH = 500
+SCHEMA = "bare"
+
+
+class Side:
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        from windlass.cli.bench.limit_postgres import PostgresLimit
+        from windlass.cli.bench.site import Address
+
+        self._address = Address(url, SCHEMA, "full")
+        self._limit = PostgresLimit(self._address)
+        self._stopping = False
+
+    async def install(self) -> None:
+        import psycopg
+
+        with psycopg.connect(self._address.url, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {SCHEMA}")
+        self._limit.create()
+        self._limit.close()
+
+    async def open(self, callers: int) -> None: ...
+
+    async def add_bulk(self, first: int, count: int, size: int) -> None:
+        from windlass.cli.bench.limit import payloads
+
+        last = first + count
+        for start in range(first, last, size):
+            self._limit.add(payloads(start, min(size, last - start)))
+
+    async def add_one(self, number: int) -> None:
+        self._limit.add_one(f'{{"id":{number}}}')
+
+    async def close(self) -> None:
+        self._limit.close()
+
+    async def work(self, seen: Seen | None, ready: Callable[[], None]) -> None:
+        ready()
+        await asyncio.to_thread(self._work)
+        self._limit.close()
+
+    def _work(self) -> None:
+        import time
+
+        while not self._stopping:
+            if not self._limit.work(BATCH):
+                time.sleep(0.0005)
+
+    async def stop(self) -> None:
+        self._stopping = True
+
+
+SYSTEM = System(
+    name="bare SQL",
+    settings=f"the limit: one table, `INSERT … SELECT unnest`, claim, delete in batches of {BATCH}",
+    remaining=f"SELECT count(*) FROM {SCHEMA}.bare_jobs",
+    command=python_command("bare"),
+    versions=python_versions("psycopg"),
+    rate=100_000,
+    bulk=(BATCH,),
+    bulk_rate=120_000,
+)
