@@ -1,6 +1,7 @@
 """The composition root: URL → store, functions → tasks, settings → workers.
 
-This is the only module that imports `windlass.stores`.
+This is the only module that imports `windlass.stores`: each kind when it is first asked for, so
+that no program pays for a database it does not use.
 """
 
 from __future__ import annotations
@@ -45,8 +46,6 @@ from windlass.observe.logs import scoped
 from windlass.observe.urls import without_password
 from windlass.store.port import Store
 from windlass.stores.memory import MemoryStore
-from windlass.stores.sqlite import SqliteStore
-from windlass.stores.sqlite.schema import script as sqlite_script
 from windlass.tasks.context import SyncContext
 from windlass.tasks.folder import load_folder
 from windlass.tasks.options import Executor, make_options
@@ -79,6 +78,8 @@ def make_store(settings: config.Settings, clock: Clock = SYSTEM, pool: Any = Non
         case "memory":
             return MemoryStore(clock)
         case "sqlite":
+            from windlass.stores.sqlite import SqliteStore
+
             return SqliteStore(
                 _sqlite_path(url, rest),
                 clock=clock,
@@ -119,11 +120,19 @@ def schema_sql(settings: config.Settings) -> str:
     store = make_store(settings)
     if isinstance(store, MemoryStore):
         raise ConfigError(f"{settings.url} has no schema to print")
-    if isinstance(store, SqliteStore):
+    if _is_sqlite(store):
+        from windlass.stores.sqlite.schema import script as sqlite_script
+
         return sqlite_script()
     from windlass.stores.postgres.schema import script
 
     return script(settings.schema)
+
+
+def _is_sqlite(store: Store) -> bool:
+    from windlass.stores.sqlite import SqliteStore
+
+    return isinstance(store, SqliteStore)
 
 
 async def survey_graphile(app: App, source: str, *, include_locked: bool = False) -> Survey:
@@ -171,7 +180,7 @@ async def import_graphile(
 
 
 async def _opened_postgres(app: App) -> Store:
-    if isinstance(app.store, MemoryStore | SqliteStore):
+    if isinstance(app.store, MemoryStore) or _is_sqlite(app.store):
         raise ConfigError(
             f"graphile-worker's jobs are in PostgreSQL, and {app.settings.url} is not: name the"
             " database they are in, -c postgresql://…"

@@ -171,6 +171,11 @@ def test_a_claim_that_was_cancelled_leaves_nothing_with_its_worker(schema: Schem
     assert asyncio.run(whole()) == (2_000, 0)
 
 
+async def _installed(schema: Schema) -> None:
+    async with App(schema.url, schema=schema.name) as app:
+        await app.migrate()
+
+
 @pytest.mark.parametrize("without", ["grants", "schema"])
 def test_a_worker_that_may_not_work_ends_and_says_so(schema: Schema, without: str) -> None:
     """Waiting would not help."""
@@ -178,7 +183,7 @@ def test_a_worker_that_may_not_work_ends_and_says_so(schema: Schema, without: st
     with psycopg.connect(schema.url, autocommit=True) as owner:
         owner.execute(f"CREATE ROLE {role} LOGIN".encode())
         if without == "grants":
-            asyncio.run(App(schema.url, schema=schema.name).migrate())
+            asyncio.run(_installed(schema))
             owner.execute(f"GRANT USAGE ON SCHEMA {schema.name} TO {role}".encode())
         url = schema.url.replace("postgres@", f"{role}@")
         app = App(url, schema=schema.name, migrate="never")

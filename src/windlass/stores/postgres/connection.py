@@ -7,8 +7,11 @@ count the time while they wait, and give up by closing themselves.
 
 from __future__ import annotations
 
+import contextlib
+import random
 import select
 import time
+from collections import deque
 from collections.abc import Generator
 from typing import Any, TypeVar
 
@@ -31,6 +34,16 @@ CONNECT_LIMIT = 5
 
 CALL_LIMIT = 30.0
 """Seconds a call of ours may take."""
+
+
+MOST_TRIES = 6
+ROLLED_BACK = (errors.DeadlockDetected, errors.SerializationFailure)
+"""What the server undid, so that it may be asked for again, so many times."""
+
+
+def pause_before(tries: int) -> float:
+    """Seconds until a call that was rolled back is made again."""
+    return random.uniform(0.5, 1.0) * 0.01 * 2.0**tries  # noqa: S311
 
 
 class BoundedConnection(psycopg.Connection[Any]):
@@ -73,6 +86,39 @@ def watch(connection: psycopg.Connection[Any]) -> select.poll:
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return poll
+
+
+class Stock:
+    """Idle connections. The last one given back is the first one taken: the server has its plans
+    and catalogues at hand there, and no more connections are made than are in use at once."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._idle: deque[BoundedConnection] = deque()
+        self._is_closed = False
+
+    def take(self) -> BoundedConnection:
+        """One that the server has not hung up on, as far as one can see; a new one if need be."""
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return self._address.connect()
+            if not is_stale(connection):
+                return connection
+            connection.close()
+
+    def give(self, connection: BoundedConnection) -> None:
+        self._idle.append(connection)
+        if self._is_closed:
+            self.close()
+
+    def close(self) -> None:
+        """Close what is idle, and what is given back from now on."""
+        self._is_closed = True
+        while self._idle:
+            with contextlib.suppress(IndexError):
+                self._idle.pop().close()
 
 
 class Address:

@@ -1,4 +1,4 @@
-"""The threads that make the store's calls, each with a connection of its own.
+"""The threads that make the store's calls, each call with a connection for itself.
 
 psycopg is used in its blocking form: a call waits outside the interpreter's lock, one store serves
 any number of event loops, and the keeper's thread and handlers' threads use the same code.
@@ -7,8 +7,6 @@ any number of event loops, and the keeper's thread and handlers' threads use the
 from __future__ import annotations
 
 import asyncio
-import random
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,14 +14,16 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import errors, pq, sql
+from psycopg import pq, sql
 from psycopg.rows import tuple_row
 
 from windlass.errors import StoreClosedError
 from windlass.stores.postgres.connection import (
+    MOST_TRIES,
+    ROLLED_BACK,
     Address,
-    BoundedConnection,
-    is_stale,
+    Stock,
+    pause_before,
     translate,
 )
 
@@ -33,8 +33,6 @@ Statement = str | sql.Composed
 Values = Sequence[Any] | Mapping[str, Any] | None
 
 THREADS = 4
-_MOST_TRIES = 6
-_ROLLED_BACK = (errors.DeadlockDetected, errors.SerializationFailure)
 _NEEDS_READ_COMMITTED = "WLISO"
 
 
@@ -47,11 +45,12 @@ class Crew:
         address: Address,
         borrow: Callable[[], AbstractContextManager[psycopg.Connection[Any]]] | None = None,
         threads: int = THREADS,
+        stock: Stock | None = None,
     ) -> None:
         self._address = address
         self._borrow = borrow
-        self._local = threading.local()
-        self._connections: set[BoundedConnection] = set()
+        self._owns_stock = stock is None
+        self._stock = Stock(address) if stock is None else stock
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="windlass-postgres")
         self._closed = False
         self._begins = False
@@ -93,10 +92,10 @@ class Crew:
                         return call(connection)
                     with read_committed(connection), connection.transaction():
                         return call(connection)
-            except _ROLLED_BACK as error:
-                if tries == _MOST_TRIES:
+            except ROLLED_BACK as error:
+                if tries == MOST_TRIES:
                     raise translate(error, self._address.name) from error
-                time.sleep(random.uniform(0.5, 1.0) * 0.01 * 2**tries)  # noqa: S311
+                time.sleep(pause_before(tries))
             except psycopg.Error as error:
                 if error.sqlstate == _NEEDS_READ_COMMITTED and not self._begins:
                     self._begins = True
@@ -109,23 +108,18 @@ class Crew:
             with self._borrow() as borrowed:
                 yield borrowed
             return
-        connection: BoundedConnection | None = getattr(self._local, "connection", None)
-        if connection is None or is_stale(connection):
-            if connection is not None:
-                connection.close()
-                self._connections.discard(connection)
-            self._local.connection = None
-            connection = self._address.connect()
-            self._local.connection = connection
-            self._connections.add(connection)
-        yield connection
+        connection = self._stock.take()
+        try:
+            yield connection
+        finally:
+            self._stock.give(connection)
 
     def close(self) -> None:
         """End the threads; calls that are under way are answered first."""
         self._closed = True
         self._executor.shutdown(wait=True)
-        for connection in tuple(self._connections):
-            connection.close()
+        if self._owns_stock:
+            self._stock.close()
 
 
 @contextmanager

@@ -6,9 +6,8 @@ else's jobs should wait for that.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.errors import StoreError, StoreUnavailableError
 from windlass.model.job import Job
@@ -18,79 +17,82 @@ MOST_AT_ONCE = 2_000
 MOST_TEXT = 8_000_000
 """Characters of payload in one call, unless one caller has more."""
 
-Waiting = tuple[Sequence[NewJob], "Future[list[Job]]"]
+Waiting = tuple[Sequence[NewJob], "asyncio.Future[list[Job]]"]
 
 
 class Gather:
-    """`add` writes many jobs in one call; `start` runs a function in a thread of the crew."""
+    """For the callers of one event loop. `add` writes many jobs in one call.
 
-    def __init__(
-        self,
-        add: Callable[[Sequence[NewJob]], list[Job]],
-        start: Callable[[Callable[[], None]], object],
-    ) -> None:
+    Who comes while nothing is in flight makes a call of its own, at once. A task makes the calls
+    for those who come meanwhile, so none of them depends on another's being cancelled.
+    """
+
+    def __init__(self, add: Callable[[Sequence[NewJob]], Awaitable[list[Job]]]) -> None:
+        self.loop = asyncio.get_running_loop()
         self._add = add
-        self._start = start
-        self._lock = threading.Lock()
         self._waiting: list[Waiting] = []
         self._is_writing = False
+        self._writer: asyncio.Task[None] | None = None
 
-    def submit(self, jobs: Sequence[NewJob]) -> Future[list[Job]]:
-        answer: Future[list[Job]] = Future()
-        with self._lock:
+    async def add(self, jobs: Sequence[NewJob]) -> list[Job]:
+        if self._is_writing:
+            answer: asyncio.Future[list[Job]] = self.loop.create_future()
             self._waiting.append((jobs, answer))
-            starts = not self._is_writing
-            self._is_writing = True
-        if starts:
-            try:
-                self._start(self._write)
-            except BaseException as error:  # nobody will write; everybody who waits must know
-                with self._lock:
-                    self._is_writing = False
-                    waiting, self._waiting = self._waiting, []
-                for _, each in waiting:
-                    if each.set_running_or_notify_cancel():
-                        each.set_exception(error)
-        return answer
+            return await answer
+        self._is_writing = True
+        try:
+            return await self._add(jobs)
+        finally:
+            if self._waiting and not self.loop.is_closed():
+                self._writer = self.loop.create_task(self._write(), name="windlass-gather")
+            else:
+                self._is_writing = False
 
-    def _write(self) -> None:
-        while True:
-            batch = self._next()
-            if not batch:
-                return
-            self._write_batch(batch)
+    async def _write(self) -> None:
+        try:
+            while batch := self._next():
+                await self._write_batch(batch)
+                await asyncio.sleep(0)  # those who were answered may have more to add
+        finally:
+            self._is_writing = False
+            for _, answer in self._waiting:  # there are some only if the loop is being ended
+                answer.cancel()
+            self._waiting.clear()
 
     def _next(self) -> list[Waiting]:
-        with self._lock:
-            batch: list[Waiting] = []
-            size = text = 0
-            while self._waiting:
-                jobs, answer = self._waiting[0]
-                size += len(jobs)
-                text += sum([len(job.payload) for job in jobs])
-                if batch and (size > MOST_AT_ONCE or text > MOST_TEXT):
-                    break
-                del self._waiting[0]
-                if answer.set_running_or_notify_cancel():
-                    batch.append((jobs, answer))
-            if not batch and not self._waiting:
-                self._is_writing = False
-            return batch
+        batch: list[Waiting] = []
+        size = text = taken = 0
+        for jobs, answer in self._waiting:
+            size += len(jobs)
+            text += sum([len(job.payload) for job in jobs])
+            if batch and (size > MOST_AT_ONCE or text > MOST_TEXT):
+                break
+            taken += 1
+            if not answer.done():
+                batch.append((jobs, answer))
+        del self._waiting[:taken]
+        return batch
 
-    def _write_batch(self, batch: Sequence[Waiting]) -> None:
+    async def _write_batch(self, batch: Sequence[Waiting]) -> None:
         try:
-            added = self._add([job for jobs, _ in batch for job in jobs])
-        except BaseException as error:
+            added = await self._add([job for jobs, _ in batch for job in jobs])
+        except Exception as error:
             is_refusal = isinstance(error, StoreError)
             is_refusal = is_refusal and not isinstance(error, StoreUnavailableError)
             if not is_refusal or len(batch) == 1:
                 for _, answer in batch:
-                    answer.set_exception(error)
+                    if not answer.done():
+                        answer.set_exception(error)
             else:  # something in it was refused, which is only its own caller's affair
                 for each in batch:
-                    self._write_batch([each])
+                    await self._write_batch([each])
             return
+        except BaseException:
+            for _, answer in batch:
+                answer.cancel()
+            raise
         start = 0
         for jobs, answer in batch:
-            answer.set_result(added[start : start + len(jobs)])
+            if not answer.done():
+                answer.set_result(added[start : start + len(jobs)])
             start += len(jobs)

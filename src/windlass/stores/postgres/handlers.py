@@ -1,15 +1,17 @@
 """The connections handlers use. They are apart from the store's own, which handlers thus cannot
-exhaust; a pool of the caller's own takes the place of both."""
+exhaust; a pool of the caller's own takes the place of both.
+
+Most programs need none, so the pool, its threads and its library wait for the first who does."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
-import psycopg_pool
 from psycopg import conninfo, pq
 from psycopg.rows import tuple_row
 
@@ -23,7 +25,10 @@ _ASK_AGAIN = 5.0
 """Seconds after which it asks again: the pool gives up connecting after a while of failures, and
 only a new request makes it try once more."""
 
-Pool = psycopg_pool.ConnectionPool[Any]
+if TYPE_CHECKING:
+    import psycopg_pool
+
+    Pool = psycopg_pool.ConnectionPool[Any]
 
 
 class HandlerConnections:
@@ -33,9 +38,14 @@ class HandlerConnections:
         self._own: Pool | None = None
         self._given: Pool | None = None
         self._size = size
+        self._is_open = False
+        self._lock = threading.Lock()
         if pool is None:
             self.address = Address(url, session=session)
-        elif isinstance(pool, psycopg_pool.ConnectionPool | psycopg_pool.AsyncConnectionPool):
+            return
+        import psycopg_pool
+
+        if isinstance(pool, psycopg_pool.ConnectionPool | psycopg_pool.AsyncConnectionPool):
             # An async pool belongs to its loop; connections like its own serve every thread.
             given = _conninfo_of(pool)
             self.address = Address(given, session=session)
@@ -48,24 +58,40 @@ class HandlerConnections:
             )
 
     def open(self) -> None:
-        if self._given is None and self._own is None:
-            self._own = psycopg_pool.ConnectionPool(
-                self.address.conninfo,
-                min_size=0,
-                max_size=self._size,
-                open=True,
-                timeout=WAIT_LIMIT,
-                reconnect_timeout=1.0,
-                max_idle=60.0,
-                check=_check,
-                kwargs={"prepare_threshold": self.address.prepare_threshold},
-                name="windlass-handlers",
-            )
+        self._is_open = True
 
     def close(self) -> None:
-        own, self._own = self._own, None
+        with self._lock:
+            self._is_open = False
+            own, self._own = self._own, None
         if own is not None:
             own.close()
+
+    def _pool(self) -> Pool:
+        if self._given is not None:
+            return self._given
+        with self._lock:
+            if not self._is_open:
+                raise StoreClosedError("this store was closed")
+            if self._own is None:
+                self._own = self._make_pool()
+            return self._own
+
+    def _make_pool(self) -> Pool:
+        import psycopg_pool
+
+        return psycopg_pool.ConnectionPool(
+            self.address.conninfo,
+            min_size=0,
+            max_size=self._size,
+            open=True,
+            timeout=WAIT_LIMIT,
+            reconnect_timeout=1.0,
+            max_idle=60.0,
+            check=_check,
+            kwargs={"prepare_threshold": self.address.prepare_threshold},
+            name="windlass-handlers",
+        )
 
     @property
     def borrow_for_store(self) -> Callable[[], AbstractContextManager[Any]] | None:
@@ -94,9 +120,7 @@ class HandlerConnections:
 
     @contextmanager
     def _taken(self) -> Iterator[psycopg.Connection[Any]]:
-        pool = self._given or self._own
-        if pool is None:
-            raise StoreClosedError("this store was closed")
+        pool = self._pool()
         connection = _take(pool)
         try:
             yield connection
@@ -105,6 +129,8 @@ class HandlerConnections:
 
 
 def _take(pool: Pool) -> psycopg.Connection[Any]:
+    import psycopg_pool
+
     end = time.monotonic() + pool.timeout
     while True:
         left = end - time.monotonic()

@@ -28,11 +28,11 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.model.job import Job
-from windlass.store import rules
 from windlass.store.records import NewJob
 from windlass.store.rules import Row
+from windlass.stores.postgres.added import added
 from windlass.stores.postgres.connection import one_line, translate
-from windlass.stores.postgres.wire import encode_jobs
+from windlass.stores.postgres.wire import encode_jobs, encode_plain
 
 Values = tuple[str, bool, str | None]
 Blocking = Callable[[Any, str, Values], str]
@@ -79,7 +79,8 @@ class PostgresJoined:
     def _values(self, jobs: Sequence[NewJob]) -> Values:
         now = self._now()
         is_keyed = any(job.key is not None for job in jobs)
-        return encode_jobs(jobs), is_keyed, None if now is None else now.isoformat()
+        text = encode_jobs(jobs) if is_keyed else encode_plain(jobs)
+        return text, is_keyed, None if now is None else now.isoformat()
 
 
 class _Answer(msgspec.Struct):
@@ -98,10 +99,7 @@ def _jobs(new: Sequence[NewJob], text: str) -> list[Job]:
     answer = _answer(text)
     if answer.jobs is not None:
         return [row.job() for row in _rows(answer.jobs)]
-    return [
-        rules.new_row(job, answer.at_micros, job_id).job()
-        for job, job_id in zip(new, answer.ids, strict=True)
-    ]
+    return added(new, answer.at_micros, answer.ids)
 
 
 async def _in_a_thread(enqueue: Callable[[], list[Job]], connection: Any) -> list[Job]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -52,22 +53,25 @@ from windlass.store.rules import Row
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule, decode_known, encode
 from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
+from windlass.stores.postgres.added import added
 from windlass.stores.postgres.batches import Batches
-from windlass.stores.postgres.connection import one_line
+from windlass.stores.postgres.connection import CALL_LIMIT, Stock, one_line
 from windlass.stores.postgres.crew import Crew, fetch_row, fetch_rows
 from windlass.stores.postgres.examine import examine
 from windlass.stores.postgres.gather import Gather
 from windlass.stores.postgres.handlers import HandlerConnections
 from windlass.stores.postgres.joined import PostgresJoined
 from windlass.stores.postgres.lifeline import PostgresLifeline
+from windlass.stores.postgres.lines import Lines
 from windlass.stores.postgres.listener import Listener
 from windlass.stores.postgres.marks import Marks, Start
 from windlass.stores.postgres.transaction import JobEnding, open_transaction
 from windlass.stores.postgres.under_way import UnderWay
-from windlass.stores.postgres.wire import Settlements, encode_jobs
+from windlass.stores.postgres.wire import Settlements, encode_jobs, encode_plain
 
 _rows = msgspec.json.Decoder(list[Row]).decode
 _leases = msgspec.json.Decoder(list[Lease]).decode
+_ids = msgspec.json.Decoder(list[int]).decode
 
 _MOST_REFUSALS = 20
 _REFUSED_PAUSE = 0.002
@@ -81,6 +85,11 @@ _LEAST_BATCH = 20
 """From so many jobs on, one lease for all of them costs less than one for each."""
 
 _in_claim_order = attrgetter("priority", "run_at", "job_id")
+
+_ENQUEUE = (
+    "SELECT at_micros::text, array_to_json(ids)::text"
+    " FROM {schema}._enqueue($1::text, false, $2::text::timestamptz)"
+)
 
 Settlement = tuple[Lease, Outcome]
 
@@ -117,7 +126,9 @@ class PostgresStore:
         self._address = self._handlers.address
         self._crew: Crew | None = None
         self._patient: Crew | None = None
-        self._gather: Gather | None = None
+        self._lines: Lines | None = None
+        self._stock: Stock | None = None
+        self._local = threading.local()
         self._listener: Listener | None = None
         self._hints: list[Callable[[], None]] = []
         self._listening: list[Listening] = []
@@ -138,43 +149,61 @@ class PostgresStore:
     async def open(self) -> None:
         if self._crew is not None:
             return
-        await asyncio.to_thread(self._prepare_schema)
-        if self._crew is None:
-            self._crew = Crew(self._address, self._handlers.borrow_for_store)
-            self._patient = Crew(self._address, self._handlers.borrow_for_store, threads=8)
-            self._gather = Gather(self._add_plain, self._crew.submit)
-            self._handlers.open()
-            self._start_listening()
+        stock = Stock(self._address)
+        try:
+            await asyncio.to_thread(self._prepare_schema, stock)
+        except BaseException:
+            stock.close()
+            raise
+        if self._crew is not None:
+            stock.close()  # two have opened it at once
+            return
+        borrow = self._handlers.borrow_for_store
+        self._stock = stock
+        self._crew = Crew(self._address, borrow, stock=stock)
+        self._patient = Crew(self._address, borrow, threads=8, stock=stock)
+        if borrow is None:
+            self._lines = Lines(self._address, stock, self._crew.submit)
+        self._handlers.open()
+        self._start_listening()
 
-    def _prepare_schema(self) -> None:
-        with contextlib.closing(self._address.connect(limit=None)) as connection:
-            try:
-                schema.prepare(connection, self.schema, self._migrate)
-            except errors.InsufficientPrivilege as error:
-                raise StoreUnavailableError(
-                    f"this role may not use or install the schema {self.schema!r}:"
-                    f" {one_line(error)}; let its owner run `windlass migrate` and give grants"
-                    " (docs/postgres.md)"
-                ) from error
-            except psycopg.Error as error:
-                raise StoreUnavailableError(
-                    f"cannot install the schema {self.schema!r}: {one_line(error)}"
-                ) from error
+    def _prepare_schema(self, stock: Stock) -> None:
+        """The connection it takes is then the first call's."""
+        connection = self._address.connect()
+        try:
+            connection.limit = None  # a migration may take as long as it needs
+            schema.prepare(connection, self.schema, self._migrate)
+            connection.limit = CALL_LIMIT
+        except errors.InsufficientPrivilege as error:
+            raise StoreUnavailableError(
+                f"this role may not use or install the schema {self.schema!r}:"
+                f" {one_line(error)}; let its owner run `windlass migrate` and give grants"
+                " (docs/postgres.md)"
+            ) from error
+        except psycopg.Error as error:
+            raise StoreUnavailableError(
+                f"cannot install the schema {self.schema!r}: {one_line(error)}"
+            ) from error
+        finally:
+            if connection.limit is None:
+                connection.close()
+        stock.give(connection)
 
     async def close(self) -> None:
+        """Calls that are under way are answered first."""
         crew, self._crew = self._crew, None
+        if crew is None:
+            return
         listener, self._listener = self._listener, None
-        if listener is not None:
-            await asyncio.to_thread(listener.close)
-        for lifeline in self._lifelines:
-            await asyncio.to_thread(lifeline.close)
-        self._lifelines.clear()
-        patient, self._patient = self._patient, None
-        if patient is not None:
-            await asyncio.to_thread(patient.close)
-        if crew is not None:
-            await asyncio.to_thread(crew.close)
-            await asyncio.to_thread(self._handlers.close)
+        lifelines, self._lifelines = self._lifelines, []
+        rest = (self._lines, self._patient, crew, self._stock, self._handlers)
+
+        def close_all() -> None:
+            for part in (listener, *lifelines, *rest):
+                if part is not None:
+                    part.close()
+
+        await asyncio.to_thread(close_all)
 
     async def now(self) -> int:
         [now] = await self._row(
@@ -269,7 +298,8 @@ class PostgresStore:
     @property
     def statements(self) -> int:
         """How many calls this store has made since it was opened."""
-        return self._open_crew().statements
+        lines = 0 if self._lines is None else self._lines.calls
+        return self._open_crew().statements + lines
 
     # ── producers ──
 
@@ -277,24 +307,34 @@ class PostgresStore:
         self._open_crew()
         if not jobs:
             return []
-        assert self._gather is not None
         if any(job.key is not None for job in jobs):
-            added = await self._open_patient().run(lambda it: self._add_keyed(it, jobs))
+            new = await self._open_patient().run(lambda it: self._add_keyed(it, jobs))
         else:
-            added = await asyncio.wrap_future(self._gather.submit(jobs))
-        if any(job.state is JobState.SCHEDULED for job in added):
+            new = await self._gather().add(jobs)
+        if any(job.state is JobState.SCHEDULED for job in new):
             self._hint()  # future jobs notify nobody; workers of this process set their timers
         else:
             self._hint_here()
-        return added
+        return new
 
-    def _add_plain(self, jobs: Sequence[NewJob]) -> list[Job]:
-        text = encode_jobs(jobs)
-        statement = self._sql("SELECT at_micros, ids FROM {schema}._enqueue(%s, false, %s)")
-        at, ids = self._open_crew().call(
-            lambda connection: fetch_row(connection, statement, [text, self._now])
-        )
-        return [rules.new_row(new, at, job_id).job() for new, job_id in zip(jobs, ids, strict=True)]
+    def _gather(self) -> Gather:
+        """The one of the running event loop."""
+        found: Gather | None = getattr(self._local, "gather", None)
+        if found is None or found.loop is not asyncio.get_running_loop():
+            found = self._local.gather = Gather(self._add_plain)
+        return found
+
+    async def _add_plain(self, jobs: Sequence[NewJob]) -> list[Job]:
+        now = self._now
+        crew, lines = self._open_crew(), self._lines
+        values = encode_plain(jobs), None if now is None else now.isoformat()
+        if lines is not None:
+            at, ids = await lines.row(self._sql(_ENQUEUE), values)
+        else:  # connections of the caller's own pool cannot be waited for by event loops
+            statement = self._sql(_ENQUEUE).replace("$1", "%s").replace("$2", "%s")
+            at, ids = await crew.row(statement, values)
+        assert ids is not None
+        return added(jobs, int(at or 0), _ids(ids))
 
     def _add_keyed(self, connection: psycopg.Connection[Any], jobs: Sequence[NewJob]) -> list[Job]:
         statement = self._sql("SELECT jobs FROM {schema}._enqueue(%s, true, %s)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -33,6 +34,20 @@ class _Spec(msgspec.Struct, omit_defaults=True):
     max_attempts: int | None = None
     key: str | None = None
     key_mode: str = "replace"
+    priority: int = 0
+    flags: tuple[str, ...] | None = None
+    keep: float | None = None
+
+
+class _Alike(msgspec.Struct, omit_defaults=True):
+    """NewJobs that differ in nothing but their payloads, as `_add_alike` reads them."""
+
+    task: str
+    payloads: msgspec.Raw
+    queue: str | None = None
+    run_at: int | None = None
+    delay: int = 0
+    max_attempts: int | None = None
     priority: int = 0
     flags: tuple[str, ...] | None = None
     keep: float | None = None
@@ -91,6 +106,37 @@ def _text_array(texts: Iterable[str | None]) -> str:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def encode_plain(jobs: Sequence[NewJob]) -> str:
+    """Jobs without keys for `_enqueue`; what they have in common is said once."""
+    first = jobs[0]
+    common = _options(first)
+    if len(jobs) > 1 and any(_options(job) != common for job in jobs):
+        return encode_jobs(jobs)
+    return msgspec.json.encode(
+        _Alike(
+            first.task,
+            msgspec.Raw(list_of_payloads(jobs).encode()),
+            first.queue,
+            first.run_at,
+            first.delay,
+            first.max_attempts,
+            first.priority,
+            first.flags,
+            first.keep,
+        )
+    ).decode()
+
+
+def list_of_payloads(jobs: Sequence[NewJob]) -> str:
+    """One JSON array."""
+    return f"[{','.join([job.payload for job in jobs])}]"
+
+
+_options = attrgetter(
+    "task", "queue", "run_at", "delay", "max_attempts", "priority", "flags", "keep"
+)
 
 
 class Settlements:

@@ -145,8 +145,47 @@ BEGIN
   RETURN ids;
 END $$;
 
--- `_add_jobs` for Python: the instant and the ids where all are new, and whole rows where some
--- have keys and may have been there before.
+-- Many jobs that differ in nothing but their payloads: one JSON object with the names that
+-- `_add_jobs` knows, and `payloads` in place of `payload`. Their ids, in the order given.
+CREATE FUNCTION {schema}._add_alike(_jobs json, _at timestamptz)
+RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+  ids bigint[];
+  spec record;
+  due timestamptz;
+  new_state {schema}._job_state;
+BEGIN
+  SELECT x.* INTO spec FROM json_to_record(_jobs) AS x (
+    task text, payloads json, queue text, run_at bigint, delay bigint, max_attempts integer,
+    priority integer, flags text[], keep float8
+  );
+  due := least({last_instant}, coalesce(
+    timestamptz 'epoch' + spec.run_at * interval '1 microsecond',
+    _at + coalesce(spec.delay, 0) * interval '1 microsecond'
+  ));
+  new_state := {schema}._due_state(due, spec.queue, _at);
+  WITH added AS (
+    INSERT INTO {schema}._jobs AS j
+      (run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
+       queue, flags)
+    SELECT
+      due, _at, _at, spec.keep, new_state, coalesce(spec.priority, 0), spec.max_attempts,
+      spec.task, p.value, spec.queue, spec.flags
+    FROM json_array_elements(spec.payloads) AS p
+    RETURNING j.id
+  )
+  SELECT array_agg(a.id) INTO ids FROM added AS a;
+  IF new_state = 'waiting' THEN
+    INSERT INTO {schema}._bells (queue) VALUES (spec.queue);
+  END IF;
+  IF new_state <> 'scheduled' THEN
+    PERFORM pg_notify({channel}, '');
+  END IF;
+  RETURN ids;
+END $$;
+
+-- Both for Python, told apart by their first character: the instant and the ids where all are
+-- new, and whole rows where some have keys and may have been there before.
 CREATE FUNCTION {schema}._enqueue(
   _jobs text, _is_keyed boolean, _now timestamptz DEFAULT NULL,
   OUT at_micros bigint, OUT ids bigint[], OUT jobs text
@@ -160,7 +199,8 @@ BEGIN
     PERFORM set_config('lock_timeout', '20s', true);
   END IF;
   at_micros := {schema}._micros(at);
-  ids := {schema}._add_jobs(_jobs::json, _is_keyed, at);
+  ids := CASE WHEN starts_with(_jobs, '{') THEN {schema}._add_alike(_jobs::json, at)
+    ELSE {schema}._add_jobs(_jobs::json, _is_keyed, at) END;
   IF _is_keyed THEN
     SELECT json_agg({schema}._row(j, w.name) ORDER BY x.place)::text INTO jobs
     FROM unnest(ids) WITH ORDINALITY AS x (id, place) JOIN {schema}._jobs AS j ON j.id = x.id
