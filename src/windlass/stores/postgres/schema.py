@@ -86,6 +86,7 @@ def render(text: str, schema: str) -> str:
         "{sequence}": _literal(f"{name}._jobs_id_seq") + "::regclass",
         "{ready_index}": _literal(f"{name}._jobs_ready"),
         "{bells_index}": _literal(f"{name}._bells_pkey"),
+        "{batches_index}": _literal(f"{name}._batches_pkey"),
         "{last_instant}": f"timestamptz {_literal(to_datetime(rules.LAST_INSTANT).isoformat())}",
         "{superseded}": _literal(rules.SUPERSEDED),
         "{killed}": _literal(rules.KILLED),

@@ -377,7 +377,7 @@ class PostgresStore:
         try:
             answer = await asyncio.shield(asyncio.wrap_future(call))
         except asyncio.CancelledError:
-            call.add_done_callback(lambda done: self._hand_back(done, request.worker))
+            call.add_done_callback(lambda done: self._hand_back(done, base, request.worker))
             raise
         except OutcomeUnknownError:
             self._unresolved[base] = (request.worker, self._clock.monotonic() + _UNRESOLVED)
@@ -422,12 +422,14 @@ class PostgresStore:
         self._batches.forget(ended)
         return text, is_batch, refused, after, bell, entries
 
-    def _hand_back(self, call: Future[Any], worker: str) -> None:
+    def _hand_back(self, call: Future[Any], base: int, worker: str) -> None:
         """A claim whose caller was cancelled: nobody will ever run these deliveries."""
         if call.cancelled() or call.exception() is not None or self._crew is None:
             return
-        released = [(lease, RELEASE) for lease in _leases(call.result()[0])]
-        if released:
+        leases = _leases(call.result()[0])
+        if leases:
+            self._batches.begin(base, worker, leases)
+            released = [(lease, RELEASE) for lease in leases]
             with contextlib.suppress(StoreError):
                 self._under_way.add(self._crew.submit(self._settle_now, released), worker)
 
@@ -440,6 +442,10 @@ class PostgresStore:
         [text] = await self._row("SELECT {schema}._claimed(%s, %s::bigint[])", worker, mine)
         leases = [] if text is None else sorted(_leases(text), key=_in_claim_order)
         answered = {lease.token - lease.job_id for lease in leases}
+        for base in answered:
+            self._batches.begin(
+                base, worker, [lease for lease in leases if lease.token - lease.job_id == base]
+            )
         for base in mine:
             if base in answered or now >= self._unresolved[base][1]:
                 del self._unresolved[base]

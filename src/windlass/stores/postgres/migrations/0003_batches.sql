@@ -76,17 +76,28 @@ BEGIN
   WHERE j.id = x.id AND j.state = 'ready' AND j.deliveries = 0;
 END $$;
 
--- For whoever wants to change these jobs, whatever they are. Waits for claims under way.
-CREATE FUNCTION {schema}._unbatch(_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+-- For whoever wants to change these jobs: lock them, whatever state they are in (one that is
+-- scheduled now may be in a batch in a moment), and take out those in batches. Waits for claims
+-- under way. Running rows are locked only `_with_running`. Answers which are locked: whatever else
+-- the caller locked would be out of order.
+CREATE FUNCTION {schema}._unbatch(_ids bigint[], _with_running boolean) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  locked bigint[];
+  is_any boolean;
 BEGIN
-  PERFORM FROM {schema}._jobs AS k
-  WHERE k.id = ANY (_ids) AND k.state = 'ready' AND k.deliveries = 0
-    AND k.key IS NULL AND k.queue IS NULL
-  ORDER BY k.id FOR NO KEY UPDATE;
-  IF FOUND THEN
+  SELECT coalesce(array_agg(l.id), '{}'), bool_or(
+    l.state = 'ready' AND l.deliveries = 0 AND l.key IS NULL AND l.queue IS NULL
+  ) INTO locked, is_any FROM (
+    SELECT k.* FROM {schema}._jobs AS k
+    WHERE k.id = ANY (_ids) AND (_with_running OR k.state <> 'running')
+    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE
+  ) AS l;
+  IF is_any THEN
     PERFORM {schema}._need_read_committed();
-    PERFORM {schema}._take_out(_ids);
+    PERFORM {schema}._take_out(locked);
   END IF;
+  RETURN locked;
 END $$;
 
 -- For a worker that holds these jobs: what somebody's transaction holds stays as it is.

@@ -307,8 +307,11 @@ BEGIN
           _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
     END CASE;
     -- A batch that was written in the meantime may have some of these: pick again, without them.
-    EXIT WHEN picked = '{}'
-      OR NOT EXISTS (SELECT FROM {schema}._batches AS b WHERE b.base <> ALL (bases));
+    EXIT WHEN NOT EXISTS (
+      SELECT FROM {schema}._batches AS b
+      WHERE b.base <> ALL (bases)
+        AND b.ids && ARRAY(SELECT j.id FROM {schema}._jobs AS j WHERE j.ctid = ANY (picked))
+    );
   END LOOP;
   RETURN picked;
 END $$;
@@ -343,6 +346,7 @@ DECLARE
   others text;
   before bigint := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
     + pg_stat_get_xact_tuples_returned({bells_index}::regclass);
+  batches_before bigint := pg_stat_get_xact_tuples_returned({batches_index}::regclass);
 BEGIN
   PERFORM {schema}._need_read_committed();
   next_after := _after;
@@ -367,7 +371,11 @@ BEGIN
     next_after := exchange.next_after;
   END IF;
   picked := {schema}._pick(_tasks, _limit, _suspects, _forbidden, _marks);
-  IF cardinality(picked) >= _least THEN
+  -- Entries of ended batches, too, stay in their index while an old snapshot is open, and every
+  -- claim reads them all: so many must not become more.
+  IF cardinality(picked) >= _least
+    AND pg_stat_get_xact_tuples_returned({batches_index}::regclass) - batches_before < 2000
+  THEN
     SELECT array_agg(j.id), string_agg({schema}._lease(j, _base, 1, to_json(_worker)), ',')
     INTO plain, leases FROM {schema}._jobs AS j
     WHERE j.ctid = ANY (picked) AND j.deliveries = 0 AND j.key IS NULL AND j.queue IS NULL

@@ -17,7 +17,8 @@ BEGIN
   INTO bases, old FROM {schema}._batches AS b WHERE EXISTS (
     SELECT FROM unnest(_ids, _tokens) AS x (id, token) WHERE x.token - x.id = b.base
   );
-  IF old IS NOT NULL THEN
+  -- With one snapshot for the whole call it would fail whenever one of them is settled meanwhile.
+  IF old IS NOT NULL AND current_setting('transaction_isolation') = 'read committed' THEN
     PERFORM {schema}._spread(old);
   END IF;
   RETURN QUERY

@@ -10,7 +10,7 @@ DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   j {schema}._jobs;
 BEGIN
-  PERFORM {schema}._unbatch(_ids);
+  _ids := {schema}._unbatch(_ids, true);
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'running')
@@ -40,7 +40,7 @@ DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   j {schema}._jobs;
 BEGIN
-  PERFORM {schema}._unbatch(_ids);
+  _ids := {schema}._unbatch(_ids, false);
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
@@ -69,7 +69,7 @@ DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   j {schema}._jobs;
 BEGIN
-  PERFORM {schema}._unbatch(_ids);
+  _ids := {schema}._unbatch(_ids, false);
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
@@ -99,7 +99,7 @@ DECLARE
   j {schema}._jobs;
   was {schema}._job_state;
 BEGIN
-  PERFORM {schema}._unbatch(_ids);
+  _ids := {schema}._unbatch(_ids, false);
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
@@ -205,6 +205,12 @@ BEGIN
     SELECT v.id FROM {schema}._workers AS v WHERE v.name = ANY (_workers)
     ORDER BY v.id FOR UPDATE
   ) AS w;
+  -- What somebody's transaction holds is waited for.
+  PERFORM {schema}._unbatch(ARRAY(
+    SELECT k.id FROM {schema}._jobs AS k WHERE k.state = 'running' AND k.worker = ANY (numbers)
+    UNION ALL
+    SELECT b.id FROM {schema}._in_batches AS b WHERE b.worker = ANY (numbers)
+  ), true);
   PERFORM {schema}._spread(ARRAY(
     SELECT b.base FROM {schema}._batches AS b WHERE b.worker = ANY (numbers)
   ));

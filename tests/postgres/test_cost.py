@@ -1,0 +1,141 @@
+"""What a job costs the server, in numbers that do not depend on the machine.
+
+`EXPLAIN (ANALYZE, WAL)` counts what a call writes, with all that the functions it calls write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+from tests.postgres.cluster import Cluster, Schema, fresh_schema
+from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob, Verdict
+from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres.marks import SPARE
+from windlass.stores.postgres.schema import prepare
+from windlass.testing import FakeClock
+
+JOBS = 1_000
+ENQUEUE = "SELECT {0}._enqueue(%s, false)"
+CLAIM = (
+    "SELECT {0}._claim('w', '{{a}}', %s, 0, 30, %s, '{{}}', '{{}}', false, '', '{{}}', 0, 20,"
+    " '{{}}')"
+)
+SETTLE = "SELECT {0}._settle(%s, %s, NULL, NULL, NULL, false)"
+BASE = 10**12
+
+
+class Cost(NamedTuple):
+    records: int
+    bytes: int
+
+
+@pytest.fixture
+def made(pg: Cluster) -> Iterator[Schema]:
+    """Without autovacuum, and on a server that writes no images of whole pages."""
+    with fresh_schema(pg) as schema:
+        with psycopg.connect(schema.url, autocommit=True) as connection:
+            prepare(connection, schema.name, "auto")
+            for table in ("_jobs", "_batches"):
+                connection.execute(
+                    f"ALTER TABLE {schema.name}.{table} SET (autovacuum_enabled = off)".encode()
+                )
+        yield schema
+
+
+def _cost(connection: psycopg.Connection[Any], schema: Schema, call: str, *values: Any) -> Cost:
+    statement = f"EXPLAIN (ANALYZE, WAL, FORMAT JSON) {call.format(schema.name)}"
+    row = connection.execute(statement.encode(), values).fetchone()
+    assert row is not None
+    plan = row[0][0]["Plan"]
+    assert plan["WAL FPI"] == 0
+    return Cost(plan["WAL Records"], plan["WAL Bytes"])
+
+
+def test_what_a_job_writes(made: Schema) -> None:
+    """Its row and two index entries when it is added; its lock when it is claimed; its end."""
+    payloads = [{"task": "a", "payload": {"n": n}} for n in range(JOBS)]
+    with psycopg.connect(made.url, autocommit=True) as connection:
+        for turn in range(2):  # in a new table, and in one with room left by others
+            base = BASE * (turn + 1)
+            added = _cost(connection, made, ENQUEUE, json.dumps(payloads))
+            claimed = _cost(connection, made, CLAIM, JOBS, base)
+            ids = [
+                job for [job] in connection.execute(f"SELECT id FROM {made.name}._jobs".encode())
+            ]
+            settled = _cost(connection, made, SETTLE, ids, [base + job for job in ids])
+            assert len(ids) == JOBS
+            assert connection.execute(f"SELECT FROM {made.name}._jobs".encode()).rowcount == 0
+            assert added.records <= 3 * JOBS + 60
+            assert claimed.records <= JOBS + 40
+            assert settled.records <= JOBS + 20
+            assert added.bytes <= 330 * JOBS
+            assert claimed.bytes <= 73 * JOBS
+            assert settled.bytes <= 62 * JOBS
+
+
+def test_calls_per_batch(made: Schema) -> None:
+    """One to add, one to claim, one to settle; taking away the ended batch is part of a claim."""
+
+    async def count() -> list[int]:
+        store = PostgresStore(made.url, schema_name=made.name, listen=False)
+        await store.open()
+        try:
+            seen = [store.statements]
+            for _ in range(2):
+                await store.enqueue([NewJob("a")] * JOBS)
+                seen.append(store.statements)
+                leases = await _claim(store)
+                seen.append(store.statements)
+                answers = await store.settle([(lease, COMPLETE) for lease in leases])
+                seen.append(store.statements)
+                assert [answer.verdict for answer in answers] == [Verdict.APPLIED] * JOBS
+            return seen
+        finally:
+            await store.close()
+
+    seen = asyncio.run(count())
+    assert [after - before for before, after in itertools.pairwise(seen)] == [1] * 6
+
+
+async def _claim(store: PostgresStore, limit: int = JOBS) -> list[Lease]:
+    return await store.claim(ClaimRequest(worker="w", tasks=("a",), limit=limit))
+
+
+def test_what_a_claim_reads_while_thousands_are_in_batches(made: Schema) -> None:
+    """From the very start it passes each of them once; from its mark it reads what it returns."""
+    held, limit = 3_000, 100
+
+    async def read() -> list[int]:
+        store = PostgresStore(made.url, schema_name=made.name, listen=False, clock=FakeClock())
+        await store.open()
+        entries: list[int] = []
+        real = store._claim_now
+
+        def claim_now(*args: Any) -> Any:
+            answer = real(*args)
+            entries.append(answer[-1])
+            return answer
+
+        try:
+            await store.enqueue([NewJob("a")] * (held + 4 * limit))
+            for _ in range(3):
+                assert len(await _claim(store, held // 3)) == held // 3
+            # Another process has no mark yet.
+            store._marks.clear()
+            store._claim_now = claim_now  # type: ignore[method-assign,assignment]
+            for _ in range(4):
+                assert len(await _claim(store, limit)) == limit
+            return entries
+        finally:
+            await store.close()
+
+    first, *later = asyncio.run(read())
+    assert first <= held + limit + 1 + SPARE
+    assert all(read <= limit + 1 + SPARE for read in later)
