@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -138,3 +139,26 @@ def test_a_thread_that_never_ends_does_not_keep_the_process(program: Program) ->
     assert worker.wait() == 0
     after = program.job(job.id)
     assert (after.state, after.attempts, after.locked_by) == ("ready", 0, None)
+
+
+def test_uvloop_runs_the_worker_where_it_is_installed(program: Program) -> None:
+    """A stand-in, so that the choice is seen wherever the tests run."""
+    program.write(
+        "uvloop.py",
+        "import asyncio\n"
+        "class Loop(asyncio.SelectorEventLoop): ...\n"
+        "def new_event_loop(): return Loop()\n",
+    )
+    program.write(
+        "looking.py",
+        "import asyncio\n"
+        "from work import App, mark\n"
+        "app = App()\n"
+        "@app.task\n"
+        "async def look(): mark(type(asyncio.get_running_loop()).__module__)\n",
+    )
+    program.add("look")
+    path = f"{program.folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    result = program.run("run", "looking:app", "--once", PYTHONPATH=path)
+    assert result.returncode == 0, result.stderr
+    assert program.ran() == ["uvloop"]

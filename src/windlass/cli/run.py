@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
         return
     _check_names(ctx, app, options)
     _tell_of_crontab(app, options)
-    code, stuck = asyncio.run(_work(app, options, supervisor))
+    with asyncio.Runner(loop_factory=_loop_factory()) as worker:
+        code, stuck = worker.run(_work(app, options, supervisor))
     if stuck:
         # A function still runs in a thread that nothing can stop; its job was handed back.
         logging.shutdown()
@@ -168,6 +169,16 @@ def run(ctx: click.Context, /, **options: Any) -> None:
         sys.stderr.flush()
         os._exit(code)
     ctx.exit(code)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's, where it is installed: it wakes up sooner and costs handlers that wait less."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 def _leave_early_on_signals() -> None:

@@ -21,7 +21,7 @@ from windlass.store.records import ClaimRequest, Lease
 
 AHEAD_SECONDS = 0.25
 MOST_AHEAD = 2_000
-REFILL = 500
+REFILL = 1_000
 MOST_AT_ONCE = 20_000
 MOST_TEXT = 16_000_000
 TOO_OLD = 2.0
@@ -99,6 +99,12 @@ class Claimer:
         return not self._dry and not self.is_closed
 
     async def step(self) -> float | None:
+        """Claim, and again at once where that was not enough: before the slots run what came."""
+        while (pause := await self._claim()) == 0.0 and not self._hinted:
+            pass
+        return pause
+
+    async def _claim(self) -> float | None:
         self._give_back_old()
         if self.is_closed:
             return self._until_old()
@@ -195,11 +201,14 @@ class Claimer:
             is_settled = self._slots.buffered == 0 and self._slots.preparing == 0
             return min(1, self._slots.free) if is_settled else 0
         ahead = self._ahead()
-        self._slots.low_water = max((ahead + 1) // 2, ahead - REFILL)
+        self._slots.low_water = max((ahead + 1) // 2, ahead - REFILL + 1)
         free = self._slots.free
         if free == 0 and self._slots.buffered >= self._slots.low_water:
             return 0
+        # Beyond what free slots need, claims of one size: one is under way while the last one's
+        # jobs run, and none is so large that the slots run dry meanwhile.
         wanted = self._slots.count - self._slots.running + ahead - self._slots.buffered
+        wanted = min(wanted, max(free, REFILL))
         return wanted if self._left is None else min(wanted, self._left)
 
     def _ahead(self) -> int:

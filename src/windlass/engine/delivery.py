@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
-from windlass.store.records import MAX_LOG, Lease, Note
+import msgspec
+
+from windlass.store.records import COMPLETE, MAX_LOG, Lease, Note, Outcome
 from windlass.tasks.abort import Abort, AbortReason
 
+_lock = threading.Lock()
 
-class Delivery:
-    """`stop`, `note` and `extend` may be called from any thread; the rest is the event loop's.
 
-    The defaults below are the class's, so that a job which needs none of them pays for none.
+class Delivery(msgspec.Struct, eq=False):
+    """`stop`, `note`, `extend` and `abort` are for any thread; the rest is the event loop's.
+
+    It is a struct because one is made per job: its defaults cost nothing, and what few jobs need
+    is made when it is asked for.
+
+    `task` is the slot's, from when its handler first waits for something.
+
+    `stopped` is why it was told to stop, if it was; only the first reason counts.
+
+    `outcome` is what the store is asked to write, once the delivery `is_over`.
 
     `owned_until` is the end of a lease of its own, where a longer one than the worker's was asked
     for, on the machine's monotonic clock.
@@ -27,27 +39,27 @@ class Delivery:
     until the thread ends.
     """
 
+    lease: Lease
+    loop: asyncio.AbstractEventLoop
+    claimed_at: float
+    on_note: Callable[[Delivery], None] | None = None
     task: asyncio.Task[None] | None = None
-    started_at = 0.0
-    is_over = False
-    settled_inside = False
-    is_fenced = False
-    is_refused = False
+    started_at: float = 0.0
+    outcome: Outcome = COMPLETE
+    stopped: AbortReason | None = None
+    is_over: bool = False
+    settled_inside: bool = False
+    is_fenced: bool = False
+    is_refused: bool = False
     keep: float | None = None
     error: BaseException | None = None
     notes: list[Note] | None = None
-    on_note: Callable[[Delivery], None] | None = None
     on_stop: Callable[[], None] | None = None
     remains: asyncio.Future[Any] | None = None
     extension: float | None = None
-    owned_until = 0.0
+    owned_until: float = 0.0
     _record: Any = None
-
-    def __init__(self, lease: Lease, loop: asyncio.AbstractEventLoop, claimed_at: float) -> None:
-        self.lease = lease
-        self.loop = loop
-        self.claimed_at = claimed_at
-        self.abort = Abort()
+    _abort: Abort | None = None
 
     @property
     def record(self) -> Any:
@@ -56,14 +68,26 @@ class Delivery:
             self._record = self.lease.record
         return self._record
 
+    @property
+    def abort(self) -> Abort:
+        """What its handler can look at or wait for."""
+        if self._abort is None:
+            with _lock:
+                if self._abort is None:
+                    self._abort = Abort()
+        return self._abort
+
     def stop(self, reason: AbortReason) -> None:
         """Tell the handler to stop, by whatever means it can be told.
 
         A process is killed and a thread sees the flag at once, even if the event loop is blocked;
         a coroutine is cancelled when the loop next turns.
         """
-        if self.is_over or not self.abort.set(reason):
-            return
+        with _lock:
+            if self.is_over or self.stopped is not None:
+                return
+            self.stopped = reason
+        self.abort.set(reason)
         on_stop = self.on_stop
         if on_stop is not None:
             on_stop()

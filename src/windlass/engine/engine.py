@@ -26,7 +26,7 @@ from windlass.engine.pruner import Pruner
 from windlass.engine.reaper import Reaper
 from windlass.engine.reporter import Reporter
 from windlass.engine.scheduler import Scheduler, Scheduling
-from windlass.engine.settler import Settlement, Settler
+from windlass.engine.settler import DONE, Settler
 from windlass.engine.slots import Slots
 from windlass.errors import StoreError
 from windlass.observe.events import Events
@@ -127,6 +127,7 @@ class Engine:
             self._logger,
             self._before_settling,
             self._after_settling,
+            lambda: self._slots.buffered,
         )
         self._slots = Slots(
             options.slots,
@@ -336,35 +337,41 @@ class Engine:
         self._claimer.hinted()  # what it gave back may be what `pre_dequeue` waited for
         self._claiming.wake()
 
-    async def _before_settling(self, batch: Sequence[Settlement]) -> None:
-        told = [delivery for delivery, _ in batch if delivery.notes]
-        if told or self._noter.is_writing:
-            await self._noter.flush(told)
+    async def _before_settling(self, batch: Sequence[Delivery]) -> None:
+        if self._noter.is_busy:
+            await self._noter.flush([delivery for delivery in batch if delivery.notes])
 
-    async def _after_settling(
-        self, batch: Sequence[Settlement], settled: Sequence[Settled]
-    ) -> None:
+    async def _after_settling(self, batch: Sequence[Delivery], settled: Sequence[Settled]) -> None:
         held = self._held
-        is_heard = self._reporter.is_heard()
-        for (delivery, outcome), answer in zip(batch, settled, strict=True):
+        for delivery in batch:
             job_id = delivery.lease.job_id
             if held.get(job_id) is delivery:
                 del held[job_id]
-            if answer.verdict is not Verdict.APPLIED and not delivery.settled_inside:
-                if delivery.started_at and not isinstance(outcome, Release):
-                    self._logger.warning(
-                        "job %d ended, but its lease was %s; the outcome was not written",
-                        job_id,
-                        answer.verdict,
-                    )
-            else:
-                self.completed += 1
-                if is_heard and delivery.started_at:
-                    self._reporter.tell(delivery, outcome, answer)
-            if self._reporter.has_hook and delivery.started_at:
-                self._call_hook(delivery)
+        is_heard = self._reporter.is_heard()
+        if is_heard or self._reporter.has_hook or settled.count(DONE) < len(batch):
+            self._tell(batch, settled, is_heard=is_heard)
+        else:
+            self.completed += len(batch)
         if self._claimer.is_exhausted and not held:
             self._on_finished("max_jobs")
         if self.options.once:
             self._claimer.hinted()
             self._claiming.wake()
+
+    def _tell(
+        self, batch: Sequence[Delivery], settled: Sequence[Settled], *, is_heard: bool
+    ) -> None:
+        for delivery, answer in zip(batch, settled, strict=True):
+            if answer.verdict is not Verdict.APPLIED and not delivery.settled_inside:
+                if delivery.started_at and not isinstance(delivery.outcome, Release):
+                    self._logger.warning(
+                        "job %d ended, but its lease was %s; the outcome was not written",
+                        delivery.lease.job_id,
+                        answer.verdict,
+                    )
+            else:
+                self.completed += 1
+                if is_heard and delivery.started_at:
+                    self._reporter.tell(delivery, answer)
+            if self._reporter.has_hook and delivery.started_at:
+                self._call_hook(delivery)

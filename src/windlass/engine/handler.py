@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextvars
 import inspect
-import types
 from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextvars import Context as Variables
 from typing import Any, Protocol
 
 import msgspec
@@ -30,6 +29,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     lease: float | None = None
     complete: Complete = COMPLETE
     """What a handler that returns None settles to."""
+    is_bare: bool = False
+    """Whether `run` never looks at its Context, so that none need be made."""
 
 
 class Handler(Protocol):
@@ -55,24 +56,42 @@ async def maybe_await(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-@types.coroutine
-def isolated(coroutine: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Await `coroutine` in a context of its own, in the task that awaits this.
+class Waiting:
+    """A handler's coroutine that waits for something; await it for what the handler returns."""
 
-    Slots are long-lived tasks, so without it a context variable set by one job would be seen by
-    the next; a task per job would do the same at ten times the cost.
+    __slots__ = ("_coroutine", "_variables", "_wanted")
+
+    def __init__(
+        self, variables: Variables, coroutine: Coroutine[Any, Any, Any], wanted: Any
+    ) -> None:
+        self._variables = variables
+        self._coroutine = coroutine
+        self._wanted = wanted
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        coroutine, wanted = self._coroutine, self._wanted
+        while True:
+            step: Callable[..., Any] = coroutine.send
+            try:
+                value = yield wanted
+            except BaseException as error:
+                step, value = coroutine.throw, error
+            try:
+                wanted = self._variables.run(step, value)
+            except StopIteration as done:
+                return done.value
+
+
+def begin(variables: Variables, run: Run, context: Context, delivery: Delivery) -> Any:
+    """Run a handler up to where it first waits, if it does: its answer, or `Waiting`.
+
+    To be called in `variables`, a copied context. Slots are long-lived tasks, so without one of
+    its own a context variable set by one job would be seen by the next; a task per job would do
+    the same at ten times the cost.
     """
-    context = contextvars.copy_context()
-    step: Callable[..., Any] = coroutine.send
-    value: Any = None
-    while True:
-        try:
-            wanted = context.run(step, value)
-        except StopIteration as done:
-            return done.value
-        try:
-            value = yield wanted
-            step = coroutine.send
-        except BaseException as error:
-            value = error
-            step = coroutine.throw
+    coroutine = run(context, delivery)
+    try:
+        wanted = coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    return Waiting(variables, coroutine, wanted)

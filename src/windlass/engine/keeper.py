@@ -143,7 +143,7 @@ class Keeper:
             if now < delivery.owned_until - self._margin:
                 continue
             delivery.is_fenced = True
-            if not delivery.abort.is_set():
+            if delivery.stopped is None:
                 self._logger.error(
                     "stopping job %d: its lease could not be renewed", delivery.lease.job_id
                 )

@@ -28,8 +28,9 @@ class Noter:
         self._pending[id(delivery)] = delivery
 
     @property
-    def is_writing(self) -> bool:
-        return self._writing.locked()
+    def is_busy(self) -> bool:
+        """Whether there is anything to write, or being written."""
+        return bool(self._pending) or self._writing.locked()
 
     async def step(self) -> float | None:
         await self.flush(list(self._pending.values()))

@@ -25,7 +25,12 @@ class HandlerFailed(Exception):
     """Stands for `Failed(message)` and failed items wherever an exception is expected."""
 
 
-async def from_result(result: Any, delivery: Delivery, plan: Plan, complain: Complain) -> Outcome:
+def is_batch(result: Any, delivery: Delivery) -> bool:
+    """Whether a handler returned one result per item of its payload."""
+    return isinstance(result, list) and delivery.lease.payload.startswith("[")
+
+
+def from_result(result: Any, delivery: Delivery, plan: Plan, complain: Complain) -> Outcome:
     """The outcome of a handler that returned."""
     match result:
         case Completed():
@@ -39,8 +44,6 @@ async def from_result(result: Any, delivery: Delivery, plan: Plan, complain: Com
             return Fail(clip(reason), delay=result.seconds, max_attempts=plan.max_attempts)
         case Abandon():
             return RELEASE
-        case list() if delivery.lease.payload.startswith("["):
-            return await _batch(result, delivery, plan, complain)
         case _:
             return _completed(result, delivery, plan, complain)
 
@@ -60,7 +63,7 @@ def from_error(
 def _from_error(
     error: BaseException, delivery: Delivery, plan: Plan, clock: Clock, complain: Complain
 ) -> Outcome:
-    match delivery.abort.reason:
+    match delivery.stopped:
         case AbortReason.CANCELLED:
             return CANCEL
         case AbortReason.TIMEOUT:
@@ -124,7 +127,9 @@ def _failed(
     )
 
 
-async def _batch(results: list[Any], delivery: Delivery, plan: Plan, complain: Complain) -> Outcome:
+async def from_batch(
+    results: list[Any], delivery: Delivery, plan: Plan, complain: Complain
+) -> Outcome:
     """An array payload and a list: only the failed items stay for the retry."""
     items = payloads.decode(delivery.lease.payload)
     if len(results) != len(items):

@@ -101,7 +101,7 @@ class ProcessPool:
         child = self._take()
         child.serve(delivery)
         delivery.on_stop = functools.partial(child.kill_for, delivery)
-        if delivery.abort.is_set():
+        if delivery.stopped is not None:
             child.kill_for(delivery)
         try:
             child.pipe.send_bytes(wire.encode(call))

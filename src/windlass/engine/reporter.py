@@ -34,10 +34,10 @@ class Reporter:
     def is_heard(self) -> bool:
         return self._logger.isEnabledFor(logging.INFO) or any(map(self._events.wants, _ENDINGS))
 
-    def tell(self, delivery: Delivery, outcome: Outcome, settled: Settled) -> None:
+    def tell(self, delivery: Delivery, settled: Settled) -> None:
         job = delivery.lease.job
-        error = delivery.error
-        self._log(delivery, job, outcome, settled)
+        error, outcome = delivery.error, delivery.outcome
+        self._log(delivery, job, settled)
         if isinstance(outcome, Complete) or delivery.settled_inside:
             self._events.emit("job:success", worker=self._worker, job=job)
         elif error is not None:
@@ -55,8 +55,8 @@ class Reporter:
         except Exception:  # the user's hook: the job is settled, so only the hook failed
             self._logger.exception("post_handle raised after job %d", delivery.lease.job_id)
 
-    def _log(self, delivery: Delivery, job: Job, outcome: Outcome, settled: Settled) -> None:
-        error = delivery.error
+    def _log(self, delivery: Delivery, job: Job, settled: Settled) -> None:
+        error, outcome = delivery.error, delivery.outcome
         fields = {"label": "job", "task": job.task, "job_id": job.id}
         if delivery.settled_inside and error is not None:
             self._logger.warning(

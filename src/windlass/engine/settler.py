@@ -1,4 +1,5 @@
 """Writes outcomes. While one write is in flight the next gathers: no timer, no delay when idle.
+While jobs lie ready and end turn by turn, a write waits a few milliseconds for them to join it.
 
 Outcomes of jobs that somebody's open transaction holds are set aside and tried again beside the
 others, which do not wait for them.
@@ -23,13 +24,18 @@ from windlass.observe.logs import Scoped
 from windlass.store.port import WorkStore
 from windlass.store.records import Outcome, Settled, Verdict
 
-Settlement = tuple[Delivery, Outcome]
-After = Callable[[Sequence[Settlement], Sequence[Settled]], Awaitable[None]]
+Before = Callable[[Sequence[Delivery]], Awaitable[None]]
+After = Callable[[Sequence[Delivery], Sequence[Settled]], Awaitable[None]]
+
+DONE = Settled(Verdict.APPLIED, JobState.COMPLETED)
+"""The usual answer."""
 
 MOST_AT_ONCE = 1_000
 MOST_WAITING = 5_000
 MOST_REFUSED = 100
 """Outcomes that may wait to be written, and be refused by the database, before slots wait too."""
+GATHER = 0.005
+"""Seconds that outcomes may wait for others while jobs end one after the other."""
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 
@@ -42,31 +48,43 @@ class Settler:
         store: WorkStore,
         outage: Outage,
         logger: Scoped,
-        before: Callable[[Sequence[Settlement]], Awaitable[None]],
+        before: Before,
         after: After,
+        ahead: Callable[[], int] = lambda: 0,
     ) -> None:
         self._store = store
         self._outage = outage
         self._logger = logger
         self._before = before
         self._after = after
-        self._waiting: list[Settlement] = []
+        self._ahead = ahead
+        self._waiting: list[Delivery] = []
         self._task: asyncio.Task[None] | None = None
-        self._held: list[Settlement] = []
+        self._held: list[Delivery] = []
         self._refused = 0
         self._held_task: asyncio.Task[None] | None = None
         self._room: asyncio.Event | None = None
 
     def add(self, delivery: Delivery, outcome: Outcome) -> None:
-        self._waiting.append((delivery, outcome))
-        if self._task is None:
+        delivery.outcome = outcome
+        self.add_all([delivery])
+
+    def add_all(self, deliveries: Sequence[Delivery]) -> None:
+        """Write the `outcome` of each."""
+        self._waiting += deliveries
+        if self._task is None and deliveries:
             self._task = asyncio.get_running_loop().create_task(
                 self._write(), name="windlass-settler"
             )
 
     @property
+    def space(self) -> int:
+        """How many more may be added before slots must wait."""
+        return 0 if self._refused >= MOST_REFUSED else MOST_WAITING - len(self._waiting)
+
+    @property
     def is_full(self) -> bool:
-        return len(self._waiting) >= MOST_WAITING or self._refused >= MOST_REFUSED
+        return self.space <= 0
 
     async def room(self) -> None:
         """Wait until there is room for more."""
@@ -90,6 +108,7 @@ class Settler:
     async def _write(self) -> None:
         try:
             while self._waiting:
+                await self._gather()
                 batch = self._waiting[:MOST_AT_ONCE]
                 del self._waiting[:MOST_AT_ONCE]
                 await self._before(batch)
@@ -97,31 +116,45 @@ class Settler:
         finally:
             self._task = None
 
-    async def _settle_all(self, batch: Sequence[Settlement]) -> None:
+    async def _gather(self) -> None:
+        """Let those join that are about to end: while jobs lie ready and end turn by turn."""
+        time = asyncio.get_running_loop().time
+        until = time() + GATHER
+        seen = 0
+        while seen < len(self._waiting) < MOST_AT_ONCE and self._ahead() and time() < until:
+            seen = len(self._waiting)
+            await asyncio.sleep(0)
+
+    async def _settle_all(self, batch: list[Delivery]) -> None:
         """Write, tell what became of each, and set aside what somebody else holds."""
         settled = await self._settle(batch)
         if settled is None:
             return
-        told = [
-            (settlement, answer)
-            for settlement, answer in zip(batch, settled, strict=True)
-            if answer.verdict is not Verdict.BUSY
-        ]
-        if len(told) < len(batch):
-            self._held += [
-                settlement
-                for settlement, answer in zip(batch, settled, strict=True)
-                if answer.verdict is Verdict.BUSY
-            ]
-            if self._held_task is None:
-                self._held_task = asyncio.get_running_loop().create_task(
-                    self._write_held(), name="windlass-settler-held"
-                )
-        self._refused = sum(delivery.is_refused for delivery, _ in self._held)
-        await self._after([settlement for settlement, _ in told], [answer for _, answer in told])
+        if settled.count(DONE) < len(batch):
+            batch, settled = self._set_aside(batch, settled)
+        self._refused = sum(delivery.is_refused for delivery in self._held)
+        await self._after(batch, settled)
         if self._room is not None and not self.is_full:
             self._room.set()
             self._room = None
+
+    def _set_aside(
+        self, batch: Sequence[Delivery], settled: Sequence[Settled]
+    ) -> tuple[list[Delivery], list[Settled]]:
+        """Keep those that must be tried again; the others and their answers."""
+        told: list[Delivery] = []
+        answers: list[Settled] = []
+        for delivery, answer in zip(batch, settled, strict=True):
+            if answer.verdict is Verdict.BUSY:
+                self._held.append(delivery)
+            else:
+                told.append(delivery)
+                answers.append(answer)
+        if self._held and self._held_task is None:
+            self._held_task = asyncio.get_running_loop().create_task(
+                self._write_held(), name="windlass-settler-held"
+            )
+        return told, answers
 
     async def _write_held(self) -> None:
         pause = FIRST_PAUSE
@@ -134,7 +167,7 @@ class Settler:
         finally:
             self._held_task = None
 
-    async def _settle(self, batch: Sequence[Settlement]) -> list[Settled] | None:
+    async def _settle(self, batch: Sequence[Delivery]) -> list[Settled] | None:
         """Write until an answer comes. Asking again is safe: a token settles at most once.
 
         After a failure the rest goes in halves, in case it was too much for one call.
@@ -145,11 +178,11 @@ class Settler:
         is_unsure = False
         while left:
             try:
-                answers = await self._store.settle([(d.lease, o) for d, o in left[:size]])
+                answers = await self._store.settle([(d.lease, d.outcome) for d in left[:size]])
                 if is_unsure:
                     answers = [
                         await self._sure(delivery, answer)
-                        for (delivery, _), answer in zip(left, answers, strict=False)
+                        for delivery, answer in zip(left, answers, strict=False)
                     ]
                 settled += answers
             except StoreClosedError:
@@ -157,7 +190,7 @@ class Settler:
             except Exception as error:  # whatever it is: giving up would leave the jobs running
                 if size == 1 and _is_refusal(error):
                     # The database is there and will not have this one: the others go on.
-                    self._tell_refused(left.pop(0)[0], error)
+                    self._tell_refused(left.pop(0), error)
                     settled.append(Settled(Verdict.BUSY))
                     continue
                 is_unsure = is_unsure or isinstance(error, OutcomeUnknownError)

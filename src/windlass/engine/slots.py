@@ -1,20 +1,27 @@
 """Runs handlers. A slot is one long-lived task that takes a delivery, runs it, and takes the next.
 
-A coroutine is awaited in the slot's own task: no task per job, and `asyncio.timeout` and friends
-work as anywhere. Whatever the handler does, the slot survives it and the job is settled.
+A coroutine runs in the slot's own task: no task per job, and `asyncio.timeout` and friends work as
+anywhere. Whatever the handler does, the slot survives it and the job is settled.
+
+Most quick handlers never wait for anything. A slot runs those in a plain loop, a `STREAK` at most,
+and only one that waits costs a coroutine of the engine's, a timer and the bookkeeping for a stop:
+nothing on the event loop can happen to a job before it first waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextvars import copy_context
 from typing import Any
+
+import msgspec
 
 from windlass.clock import Clock
 from windlass.engine import outcomes
 from windlass.engine.delivery import Delivery
-from windlass.engine.handler import Handler, Plan, Run, isolated, maybe_await
+from windlass.engine.handler import Handler, Plan, Run, Waiting, begin, maybe_await
 from windlass.engine.settler import Settler
 from windlass.observe.events import Events
 from windlass.observe.logs import Scoped
@@ -24,8 +31,9 @@ from windlass.tasks.context import Context, Surroundings
 
 _LAST_CHANCE = 2.0
 
-STREAK = 16
-"""Jobs a slot may run without giving the event loop a turn."""
+STREAK = 64
+TURN = 0.001
+"""Jobs, and seconds, that a slot may go on for without giving the event loop a turn."""
 
 
 class Slots:
@@ -48,19 +56,19 @@ class Slots:
     ) -> None:
         self.count = count
         self.running = 0
-        self.started = 0
         self.preparing = 0
         """Jobs whose `pre_handle` has not ended yet."""
         self.pace: float | None = None
         """Seconds a job takes, averaged over the recent ones; None before the first."""
         self.low_water = 0
-        """Ask for more when fewer than this are left in the buffer."""
+        """Ask for more, once, when fewer than this are left in the buffer."""
         self._handler = handler
         self._around = around
         self._settler = settler
         self._held = held
         self._clock = clock
         self._events = events
+        self._start_listeners = events.listeners("job:start")
         self._logger = logger
         self._hungry = hungry
         self._worker = worker
@@ -97,22 +105,24 @@ class Slots:
 
         `owned_until` says when leases end of tasks that asked for longer ones than the worker's.
         """
-        now = self._loop.time()
-        added = 0
+        now, loop, on_note = self._loop.time(), self._loop, self._on_note
+        held, append = self._held, self._buffer.append
+        before = len(self._buffer)
         for lease in leases:
-            delivery = Delivery(lease, self._loop, now)
-            if (lost := self._held.get(lease.job_id)) is not None:
+            delivery = Delivery(lease, loop, now, on_note)
+            job_id = lease.job_id
+            if job_id in held:
                 # Its job was taken from it and given to this worker again; once out of `_held`
                 # nobody else would tell it.
-                lost.stop(AbortReason.TAKEN_BY_ANOTHER_WORKER)
-            self._held[lease.job_id] = delivery
+                held[job_id].stop(AbortReason.TAKEN_BY_ANOTHER_WORKER)
+            held[job_id] = delivery
             if owned_until:
                 delivery.owned_until = owned_until.get(lease.task, 0.0)
             if lease.suspect:
                 self._buffer.appendleft(delivery)
             else:
-                self._buffer.append(delivery)
-            added += 1
+                append(delivery)
+        added = len(self._buffer) - before
         while added and self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
@@ -185,84 +195,138 @@ class Slots:
     async def _slot(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        streak = 0
         while True:
-            buffer = self._buffer
-            if not buffer:
+            if not self._buffer:
                 if self._closing:
                     return
                 self._hungry()
                 waiter = self._loop.create_future()
                 self._idle.append(waiter)
-                try:
-                    await waiter
-                except asyncio.CancelledError:  # by whom? A job that is long over may do that
-                    if self._is_ending():
-                        raise
-                    await self._forget_cancels(task)
-                streak = 0
+                await self._rest(waiter, task)
                 continue
-            delivery = buffer.popleft()
-            if len(buffer) < self.low_water:
-                self._hungry()
             self.running += 1
             try:
-                await self._deliver(delivery, task)
+                rest = self._streak(task)
+                if rest is not None:
+                    await rest
                 if task.cancelling() and not self._is_ending():
                     await self._forget_cancels(task)
-                if delivery.remains is not None and not delivery.remains.done():
-                    await asyncio.wait({delivery.remains})
             finally:
                 self.running -= 1
-            streak += 1
-            if streak >= STREAK:
-                streak = 0
-                await asyncio.sleep(0)
+            if rest is None and self._buffer:
+                await self._rest(asyncio.sleep(0), task)
             if self._settler.is_full:
-                await self._settler.room()
+                await self._rest(self._settler.room(), task)
 
-    async def _deliver(self, delivery: Delivery, task: asyncio.Task[None]) -> None:
-        lease = delivery.lease
-        if delivery.abort.reason is not None:
-            stopped = delivery.abort.reason is AbortReason.CANCELLED
-            self._end(delivery, CANCEL if stopped else RELEASE)
-            return
-        plan = self._plans.get(lease.task) or self._plan(lease.task)
-        if lease.max_attempts is None:
-            lease.max_attempts = plan.max_attempts  # what the job shows is what counts for it
-        context = Context(self._around, delivery)
+    def _streak(self, task: asyncio.Task[None]) -> Coroutine[Any, Any, None] | None:
+        """Run jobs until one waits for something, and return how that one goes on."""
+        ended: list[Delivery] = []
+        try:
+            return self._run_into(ended, task)
+        finally:
+            self._settler.add_all(ended)
+
+    def _run_into(
+        self, ended: list[Delivery], task: asyncio.Task[None]
+    ) -> Coroutine[Any, Any, None] | None:
+        buffer, plans, time = self._buffer, self._plans, self._loop.time
+        around, listeners = self._around, self._start_listeners
+        now = time()
+        until = now + TURN
+        for _ in range(min(STREAK, self._settler.space)):
+            if not buffer:
+                break
+            delivery = buffer.popleft()
+            if len(buffer) < self.low_water:
+                self.low_water = 0  # said once: the claimer sets it again when it looks
+                self._hungry()
+            if delivery.stopped is not None:
+                cancelled = delivery.stopped is AbortReason.CANCELLED
+                self._end(delivery, CANCEL if cancelled else RELEASE)
+                continue
+            lease = delivery.lease
+            plan = plans.get(lease.task) or self._plan(lease.task)
+            if lease.max_attempts is None:
+                lease.max_attempts = plan.max_attempts  # what the job shows is what counts for it
+            delivery.keep = plan.keep
+            delivery.started_at = started = now
+            context: Any = None if plan.is_bare else Context(around, delivery)
+            if listeners:
+                self._events.emit("job:start", worker=self._worker, job=lease.job)
+            variables = copy_context()
+            try:
+                result = variables.run(begin, variables, plan.run, context, delivery)
+                if result is None:
+                    outcome: Outcome = plan.complete
+                elif isinstance(result, Waiting) or outcomes.is_batch(result, delivery):
+                    return self._go_on(delivery, plan, task, result)
+                else:
+                    outcome = outcomes.from_result(result, delivery, plan, self._complain)
+            except BaseException as error:  # whatever it is, the job is settled, the slot goes on
+                outcome = self._judge(error, delivery, plan)
+            now = time()
+            pace, took = self.pace, now - started
+            self.pace = took if pace is None else pace + (took - pace) * 0.2
+            delivery.outcome = outcome
+            delivery.is_over = True
+            ended.append(delivery)
+            if now > until or task.cancelling():
+                break  # a cancel is by the handler itself, and not for the next one
+        return None
+
+    async def _go_on(
+        self, delivery: Delivery, plan: Plan, task: asyncio.Task[None], result: Any
+    ) -> None:
+        """See a job to its end that waits for something, or whose results do."""
         delivery.task = task
-        delivery.on_note = self._on_note
-        delivery.keep = plan.keep
-        delivery.started_at = started = self._loop.time()
-        self.started += 1
         timer = None
         if plan.timeout is not None:
-            timer = self._loop.call_later(plan.timeout, delivery.stop, AbortReason.TIMEOUT)
-        if self._events.wants("job:start"):
-            self._events.emit("job:start", worker=self._worker, job=context.job)
+            ends_at = delivery.started_at + plan.timeout
+            timer = self._loop.call_at(ends_at, delivery.stop, AbortReason.TIMEOUT)
         try:
-            run = plan.run if self._pre_handle is None else self._after_hook(plan.run)
-            result = await isolated(run(context, delivery))
+            if isinstance(result, Waiting):
+                result = await result
+            else:
+                await asyncio.sleep(0)  # there may be no results, and then nothing below waits
             if result is None:
                 outcome: Outcome = plan.complete
+            elif outcomes.is_batch(result, delivery):
+                outcome = await outcomes.from_batch(result, delivery, plan, self._complain)
             else:
-                outcome = await outcomes.from_result(result, delivery, plan, self._complain)
-        except BaseException as error:  # whatever it is, the job is settled and the slot goes on
-            if self._is_being_killed(error, delivery):
-                self._end(delivery, RELEASE)
-                raise
-            outcome = outcomes.from_error(error, delivery, plan, self._clock, self._complain)
+                outcome = outcomes.from_result(result, delivery, plan, self._complain)
+        except BaseException as error:  # as above
+            outcome = self._judge(error, delivery, plan)
         if timer is not None:
             timer.cancel()
-        pace, took = self.pace, self._loop.time() - started
-        self.pace = took if pace is None else pace + (took - pace) * 0.2
+        self._took(self._loop.time() - delivery.started_at)
         self._end(delivery, outcome)
+        if delivery.remains is not None and not delivery.remains.done():
+            if task.cancelling() and not self._is_ending():
+                await self._forget_cancels(task)
+            await asyncio.wait({delivery.remains})
+
+    def _judge(self, error: BaseException, delivery: Delivery, plan: Plan) -> Outcome:
+        """What a handler that raised is settled to, unless its slot is being ended."""
+        if self._is_being_killed(error, delivery):
+            self._end(delivery, RELEASE)
+            raise error
+        return outcomes.from_error(error, delivery, plan, self._clock, self._complain)
+
+    def _took(self, seconds: float) -> None:
+        pace = self.pace
+        self.pace = seconds if pace is None else pace + (seconds - pace) * 0.2
+
+    def _plan(self, task: str) -> Plan:
+        plan = self._handler.plan(task)
+        if self._pre_handle is not None:
+            run = self._after_hook(plan.run)
+            plan = msgspec.structs.replace(plan, run=run, is_bare=False)
+        self._plans[task] = plan
+        return plan
 
     def _after_hook(self, run: Run) -> Run:
-        self.preparing += 1
-
         async def hooked(context: Context, delivery: Delivery) -> Any:
+            self.preparing += 1
             try:
                 await maybe_await(self._pre_handle(context, delivery.record))
             finally:
@@ -272,15 +336,11 @@ class Slots:
 
         return hooked
 
-    def _plan(self, task: str) -> Plan:
-        plan = self._plans[task] = self._handler.plan(task)
-        return plan
-
     def _is_being_killed(self, error: BaseException, delivery: Delivery) -> bool:
         """Whether the slot itself is cancelled, rather than the job or something within it."""
         return (
             isinstance(error, asyncio.CancelledError)
-            and delivery.abort.reason is None
+            and delivery.stopped is None
             and self._is_ending()
         )
 
@@ -291,6 +351,15 @@ class Slots:
         delivery.task = None
         delivery.is_over = True
         self._settler.add(delivery, outcome)
+
+    async def _rest(self, awaitable: Awaitable[Any], task: asyncio.Task[None]) -> None:
+        """Wait between jobs. Whoever cancels the task now, but to end it, is a job long over."""
+        try:
+            await awaitable
+        except asyncio.CancelledError:
+            if self._is_ending():
+                raise
+            await self._forget_cancels(task)
 
     async def _forget_cancels(self, task: asyncio.Task[Any]) -> None:
         """The job was cancelled, or cancelled its own task: the slot lives on."""

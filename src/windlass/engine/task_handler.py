@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -72,6 +73,9 @@ class TaskHandler:
             timeout=options.timeout or defaults.timeout,
             lease=options.lease,
             complete=Complete(keep=keep) if keep else COMPLETE,
+            is_bare=(
+                found.executor == "async" and not found.style.wants_context and not self._middleware
+            ),
         )
 
     def close(self) -> bool:
@@ -82,6 +86,14 @@ class TaskHandler:
 
 def _on_loop(task: AnyTask) -> Run:
     function, bind = task.function, task.style.bind
+    if _makes_coroutines(function):
+
+        def make(context: Context, delivery: Delivery) -> Coroutine[Any, Any, Any]:
+            args, kwargs = bind(delivery.lease.payload, context)
+            coroutine: Coroutine[Any, Any, Any] = function(*args, **kwargs)
+            return coroutine
+
+        return make
 
     async def run(context: Context, delivery: Delivery) -> Any:
         args, kwargs = bind(delivery.lease.payload, context)
@@ -89,6 +101,13 @@ def _on_loop(task: AnyTask) -> Run:
         return await called if inspect.isawaitable(called) else called
 
     return run
+
+
+def _makes_coroutines(function: Callable[..., Any]) -> bool:
+    """Whether it is an `async def` itself: called, it runs nothing yet and returns a coroutine."""
+    return isinstance(function, types.FunctionType) and bool(
+        function.__code__.co_flags & inspect.CO_COROUTINE
+    )
 
 
 def _in_thread(task: AnyTask, threads: Threads) -> Run:

@@ -10,7 +10,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 from windlass.errors import ConfigError
@@ -84,6 +84,10 @@ class Events:
     def wants(self, name: str) -> bool:
         """Whether anybody listens, so that nobody builds details in vain."""
         return bool(self._listeners.get(name))
+
+    def listeners(self, name: str) -> Sequence[Listener]:
+        """Who listens, now and later: for who asks so often that `wants` would cost too much."""
+        return self._listeners.setdefault(name, [])
 
     def emit(self, name: str, **details: Any) -> None:
         for listener in tuple(self._listeners.get(name, ())):

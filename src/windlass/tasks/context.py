@@ -39,10 +39,12 @@ class Delivery(Protocol):
     """The engine's side of a running job."""
 
     lease: Lease
-    abort: Abort
     settled_inside: bool
     keep: float | None
     """How long the job is kept where it says nothing itself."""
+
+    @property
+    def abort(self) -> Abort: ...
 
     def note(self, note: Note) -> None: ...
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from windlass.errors import PayloadError, TaskError
 from windlass.model import payload as payloads
@@ -39,6 +40,7 @@ class PayloadStyle:
                     f"task {name!r} must take (payload, helpers), not {len(needed)} arguments"
                 )
             self._count = min(2, len(positional))
+        self.wants_context = self._count == 2
 
     def check(self, payload: str) -> None:
         """Any payload will do."""
@@ -78,6 +80,7 @@ class TypedStyle:
                     " payload's keys; take a list instead"
                 )
             fields.append(_field(parameter, hint))
+        self.wants_context = self._context is not None
         self._fields = [field[0] for field in fields]
         self._plain = self._context is None and not self._positional and not self._open
         self._decoder = self._make_decoder(name, fields)
@@ -141,11 +144,16 @@ class TypedStyle:
         return payloads.encode(value, limit=sys.maxsize)
 
     def bind(self, payload: str, context: Context) -> Call:
+        if self._plain:
+            try:
+                return (), asdict(self._decoder.decode(payload))
+            except Exception:  # noqa: S110 - what is wrong with it is found out below
+                pass
         value = self._decode(payload)
         if payload.startswith("["):
             arguments = {self._fields[0]: value}
         else:
-            arguments = msgspec.structs.asdict(value)
+            arguments = asdict(value)
             if self._open:
                 extra = payloads.decode(payload)
                 arguments.update({k: v for k, v in extra.items() if k not in arguments})
