@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,25 @@ def test_many_calls_are_few_commits(tmp_path: Path) -> None:
             added = await asyncio.gather(*[store.enqueue(jobs(1)) for _ in range(200)])
             assert store.commits - before < 20
             assert len({job.id for [job] in added}) == 200
+
+    run(scenario())
+
+
+def test_what_comes_while_the_lock_is_awaited_goes_along(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+
+    async def scenario() -> None:
+        async with opened(path) as store:
+            before = store.commits
+            with closing(plain(path, isolation_level=None)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                calls = []
+                for _ in range(5):
+                    calls.append(asyncio.create_task(store.enqueue(jobs(1))))
+                    await store.counts()  # a read: the writer has seen the call before it
+                connection.execute("ROLLBACK")
+            await asyncio.gather(*calls)
+            assert store.commits - before == 1
 
     run(scenario())
 

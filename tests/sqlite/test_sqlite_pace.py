@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.stores.sqlite.pace import LONGEST, Pace
+from windlass.stores.sqlite.pace import LONGEST, TURN, Pace
 
 HELD = 0.004
 
 
-def _after(pace: Pace, transactions: int, waited: float, idle: float = 0.0) -> float:
-    """The last pause of that many transactions, of which a share `waited` found the lock taken."""
+def _after(
+    pace: Pace, transactions: int, waited: float, idle: float = 0.0, *, stranger: bool = True
+) -> float:
+    """The last pause of that many transactions, of which a share `waited` found the lock taken,
+    by a stranger or by one of ours."""
     owed = pause = 0.0
     now = 100.0
     for _ in range(transactions):
         owed += waited
         now += HELD + pause + idle
-        pause = pace.pause(owed >= 1.0, HELD, now)
+        pause = pace.pause(owed >= 1.0, stranger and owed >= 1.0, HELD, now)
         owed -= owed >= 1.0
     return pause
 
@@ -25,8 +28,12 @@ def test_alone_nobody_pauses() -> None:
     assert _after(Pace(), 500, waited=0.0) == 0.0
 
 
-def test_a_rare_meeting_is_no_reason_to_pause_when_there_is_little_to_do() -> None:
-    assert _after(Pace(), 500, waited=0.1, idle=1.0) == 0.0
+def test_a_rare_meeting_is_no_reason_to_hold_the_lock_less_when_there_is_little_to_do() -> None:
+    assert _after(Pace(), 500, waited=0.1, idle=1.0) <= TURN
+
+
+def test_ours_only_take_turns_however_busy_the_lock_is() -> None:
+    assert _after(Pace(), 500, waited=0.9, stranger=False) == TURN
 
 
 def test_a_busy_lock_is_left_alone_for_longer() -> None:
@@ -43,5 +50,15 @@ def test_the_busier_the_lock_the_longer_the_pause() -> None:
 @pytest.mark.parametrize("waited", [0.4, 1.0])
 def test_once_alone_again_the_pauses_end(waited: float) -> None:
     pace = Pace()
-    assert _after(pace, 500, waited) > 0.0
+    assert _after(pace, 500, waited) > TURN
     assert _after(pace, 200, waited=0.0) == 0.0
+
+
+def test_a_stranger_is_remembered_for_a_while() -> None:
+    pace = Pace()
+    for number in range(100):
+        pace.pause(True, True, HELD, number * HELD)
+    assert pace.pause(True, False, HELD, 5.0) > TURN
+    for number in range(50):
+        last = pace.pause(True, False, HELD, 20.0 + number * HELD)
+    assert last == TURN

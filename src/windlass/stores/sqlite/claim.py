@@ -26,7 +26,8 @@ _MOST_QUEUES = 200
 Claimed = list[Lease] | bytes
 """What a claim took: leases, or leases as JSON that is yet to be decoded."""
 
-_leases = msgspec.json.Decoder(list[Lease]).decode
+_leases = msgspec.json.Decoder(list[Lease], strict=False).decode
+"""Not strict: SQLite says 0 and 1 for false and true."""
 
 
 class _Look(msgspec.Struct, array_like=True):
@@ -74,10 +75,12 @@ def leases_of(claimed: Claimed) -> list[Lease]:
 def claim(db: Session, request: ClaimRequest, now: int, past_heads: PastHeads) -> Claimed:
     """Take jobs. Leases nobody had to look at are still JSON: the caller's thread decodes them."""
     base = secrets.randbits(62)
-    quick = _read_quickly(db, request, base)
+    beat = _beat_of(request, now)
+    quick = _read_quickly(db, request, base, beat)
     if quick is not None:
-        text, ids = quick
-        _beat(db, request, now, found=True)
+        text, ids, must_beat = quick
+        if must_beat:
+            db.run("beat_worker", beat)
         _lease(db, request, base, ids, now)
         return text
     leases = _choose(db, request, base)
@@ -86,36 +89,38 @@ def claim(db: Session, request: ClaimRequest, now: int, past_heads: PastHeads) -
         exchanged = _exchange_heads(db, request, past_heads)
         if exchanged:
             leases = _choose(db, request, base)
-    _beat(db, request, now, found=bool(leases))
+    db.run("beat_worker", beat)
     if leases:
         _lease(db, request, base, json_text([lease.job_id for lease in leases]), now)
     queues.admit(db, exchanged - {lease.queue for lease in leases})
     return leases
 
 
-def _read_quickly(db: Session, request: ClaimRequest, base: int) -> tuple[bytes, str] | None:
-    """The leases and their ids as JSON, or None where somebody must look at them one by one."""
+def _read_quickly(
+    db: Session, request: ClaimRequest, base: int, beat: dict[str, object]
+) -> tuple[bytes, str, bool] | None:
+    """The leases and their ids as JSON, and whether the worker's own lease is due for renewal;
+    or None where somebody must look at them one by one."""
     if request.forbidden_flags or len(request.tasks) > _MOST_BRANCHES or not request.tasks:
         return None
-    parameters = {"base": base, "worker": request.worker, "limit": request.limit}
+    parameters = {**beat, "base": base, "limit": request.limit}
     named = {f"task{number}": task for number, task in enumerate(request.tasks)}
     sql = for_tasks("claim_ready", len(request.tasks))
-    text, ids, count, suspects = db.row_of(sql, {**parameters, **named})
+    text, ids, count, suspects, must_beat = db.row_of(sql, {**parameters, **named})
     is_short = count < request.limit and request.past_heads
-    return None if is_short or count == 0 or suspects > request.suspects else (text, ids)
+    if is_short or count == 0 or suspects > request.suspects:
+        return None
+    return text, ids, must_beat
 
 
-def _beat(db: Session, request: ClaimRequest, now: int, *, found: bool) -> None:
+def _beat_of(request: ClaimRequest, now: int) -> dict[str, object]:
     lease = micros(request.lease)
-    db.run(
-        "beat_worker",
-        {
-            "worker": request.worker,
-            "expires_at": now + lease,
-            "lease": lease,
-            "fresh": _fresh(request, now),
-        },
-    )
+    return {
+        "worker": request.worker,
+        "expires_at": now + lease,
+        "lease": lease,
+        "fresh": _fresh(request, now),
+    }
 
 
 def _lease(db: Session, request: ClaimRequest, base: int, ids: str, now: int) -> None:
@@ -149,6 +154,8 @@ def _read(
         "limit": limit,
         "suspect": suspect,
         "forbidden": json_text(request.forbidden_flags),
+        "fresh": 0,  # nobody asks about the beat here
+        "expires_at": 0,
     }
     leases: list[Lease] = []
     for start in range(0, len(request.tasks), _MOST_BRANCHES):

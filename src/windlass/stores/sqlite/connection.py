@@ -26,11 +26,11 @@ class Session:
     """Named statements on one connection, all of which return one value or a row count.
 
     `made_ready` is set by whoever made something claimable or scheduled; `careful` asks for the
-    slow way that tells row by row what happened; `waited` says whether the write lock was taken
-    when the last transaction asked for it.
+    slow way that tells row by row what happened. `waited` says whether the write lock was taken
+    when the last transaction asked for it, `met_stranger` whether by somebody not of Windlass.
     """
 
-    __slots__ = ("_execute", "careful", "connection", "made_ready", "waited")
+    __slots__ = ("_execute", "careful", "connection", "made_ready", "met_stranger", "waited")
 
     def __init__(
         self, connection: sqlite3.Connection, execute: Callable[..., sqlite3.Cursor] | None = None
@@ -40,6 +40,7 @@ class Session:
         self.careful = False
         self.made_ready = False
         self.waited = False
+        self.met_stranger = False
 
     def value(self, name: str, parameters: Parameters | None = None) -> Any:
         return self.value_of(SQL[name], parameters)

@@ -13,6 +13,7 @@ from windlass.errors import StoreClosedError
 from windlass.store.records import Lease, LostReason, Renewal
 from windlass.store.rules import micros
 from windlass.stores.sqlite.connection import Session, connect, patiently, translate
+from windlass.stores.sqlite.holding import Mark
 from windlass.stores.sqlite.locking import LockWatch, begin
 from windlass.stores.sqlite.rows import json_text
 
@@ -33,6 +34,7 @@ class SqliteLifeline:
         self._clock = clock
         self._watch = watch
         self._connection = connect(path, "normal")
+        self._mark = Mark(path)
         self._db = Session(self._connection)
         self._closed = False
         self._lock = threading.Lock()
@@ -57,7 +59,7 @@ class SqliteLifeline:
         extend: Sequence[tuple[Lease, float]],
     ) -> Renewal:
         db = self._db
-        now = begin(db, self._clock, self._watch, self._path, _PATIENCE)
+        now = begin(db, self._clock, self._watch, self._path, _PATIENCE, self._mark)
         try:
             end = now + micros(lease)
             beat = {"worker": worker, "expires_at": end, "lease": micros(lease), "fresh": end}
@@ -72,6 +74,7 @@ class SqliteLifeline:
         finally:
             if self._connection.in_transaction:
                 db.control("ROLLBACK")
+            self._mark.clear()
         return renewal
 
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
@@ -96,4 +99,5 @@ class SqliteLifeline:
     def close(self) -> None:
         self._closed = True
         with self._lock:
+            self._mark.close()
             self._connection.close()

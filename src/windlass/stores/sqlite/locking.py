@@ -21,6 +21,7 @@ from collections.abc import Callable
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import StoreBusyError
 from windlass.stores.sqlite.connection import Session, is_busy, translate
+from windlass.stores.sqlite.holding import Mark
 
 NOTICED = 200_000
 """Microseconds of waiting that are worth a write."""
@@ -28,9 +29,11 @@ NOTICED = 200_000
 _FORGOTTEN = 30_000_000
 """Microseconds after which an unsuccessful wait no longer belongs to the next one."""
 
-_QUICKEST = 0.001
-_SLOWEST = 0.01
-"""Seconds between tries for the lock, at first and at last."""
+_QUICK = 0.0005
+_SLOW = 0.01
+_LONG = 0.2
+"""Seconds between tries for the lock, at first and when that took long. Only a transaction of the
+user's, or a very busy machine, makes it take that long."""
 
 
 class LockWatch:
@@ -75,35 +78,40 @@ def begin(
     watch: LockWatch,
     path: str,
     limit: float,
+    mark: Mark,
     meanwhile: Callable[[float], None] = time.sleep,
 ) -> int:
     """Start a write transaction within `limit` seconds; the database's now.
 
     `meanwhile` passes the time, a few milliseconds at once, while somebody else holds the lock.
-    Raises StoreBusyError.
+    The mark is set, for the caller to clear after the transaction. Raises StoreBusyError.
     """
     since = watch.wait(clock.now())
     asked_at = SYSTEM.monotonic()
-    deadline = asked_at + limit
-    db.waited = False
-    delay = _QUICKEST
+    db.waited = db.met_stranger = False
     while True:
+        was_alone = mark.is_alone()
+        mark.set()
         try:
             db.control("BEGIN IMMEDIATE")
             break
         except sqlite3.Error as error:
+            is_alone = mark.is_alone()
             if not is_busy(error):
                 watch.failed()
                 raise translate(error, path) from error
-            if SYSTEM.monotonic() > deadline:
+            asked_for = SYSTEM.monotonic() - asked_at
+            if asked_for > limit:
                 watch.give_up(clock.now())
                 raise StoreBusyError(
                     f"another transaction has held {path} for more than {limit:g} s;"
                     " end it, or keep it shorter"
                 ) from error
         db.waited = True
+        # One of ours may have come, or gone, between the try and one look, but not both.
+        db.met_stranger = db.met_stranger or (was_alone and is_alone)
+        delay = _QUICK if asked_for < _LONG else _SLOW
         meanwhile(delay * random.uniform(0.5, 1.5))  # noqa: S311
-        delay = min(_SLOWEST, delay * 1.5)
     now = clock.now()
     watch.acquired(asked_at)
     if now - since > NOTICED:

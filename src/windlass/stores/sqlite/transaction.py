@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from windlass.clock import Clock
 from windlass.errors import LeaseLostError
 from windlass.store.records import Lease, Outcome, Verdict
 from windlass.stores.sqlite.connection import Session, Synchronous, connect, translate
+from windlass.stores.sqlite.holding import Mark
 from windlass.stores.sqlite.locking import LockWatch, begin
 from windlass.stores.sqlite.settle import Settle
 
@@ -56,7 +57,9 @@ def open_transaction(
     connection = connect(path, synchronous)
     try:
         db = Session(connection)
-        begin(db, clock, watch, path, limit)
+        # Its mark does not stay: how long a user's transaction lasts makes it a stranger's.
+        with closing(Mark(path)) as mark:
+            begin(db, clock, watch, path, limit, mark)
         transaction = SqliteTransaction(db, lease, clock)
         yield transaction
         if transaction.lost:

@@ -34,6 +34,7 @@ from windlass.stores.sqlite.connection import (
     patiently,
     translate,
 )
+from windlass.stores.sqlite.holding import Mark
 from windlass.stores.sqlite.locking import LockWatch, begin
 from windlass.stores.sqlite.pace import Pace
 from windlass.stores.sqlite.settle import NotAllHeld
@@ -41,7 +42,7 @@ from windlass.stores.sqlite.settle import NotAllHeld
 Write = Callable[[Session, int], Any]
 Read = Callable[[Session], Any]
 
-LOOK_SOON = 0.02
+LOOK_SOON = 0.005
 LOOK_LATER = 0.04
 """Seconds between looks for other processes' commits, while somebody is subscribed: soon while
 there is news now and then, later when there was none for a while. Waking up is what it costs."""
@@ -199,9 +200,11 @@ class Writer:
             _answer([opened])
             return
         _answer([opened])
+        self._mark = Mark(self._path)
         try:
             self._serve(Session(connection))
         finally:
+            self._mark.close()
             connection.close()
             self._refuse_the_rest()
             _answer([self._closed])
@@ -224,7 +227,7 @@ class Writer:
             open_for_more = self._take_all() and open_for_more
             self._serve_reads(db)
             if self._writes and SYSTEM.monotonic() >= self._resume_at:
-                self._write(db, self._next_batch())
+                self._write(db, self._gather([]))
             self._look(db)
         try:
             db.control("PRAGMA wal_checkpoint(PASSIVE)")
@@ -270,9 +273,9 @@ class Writer:
 
     # ── writes ──
 
-    def _next_batch(self) -> list[Operation]:
-        batch: list[Operation] = []
-        total = 0
+    def _gather(self, batch: list[Operation]) -> list[Operation]:
+        """The batch, with as many of those that wait as there is room for."""
+        total = sum([operation.rows for operation in batch])
         while self._writes and (not batch or total + self._writes[0].rows <= MOST_ROWS):
             operation = self._writes.popleft()
             total += operation.rows
@@ -298,7 +301,7 @@ class Writer:
         if made_ready:
             self._hint()
         now = SYSTEM.monotonic()
-        self._resume_at = now + self._pace.pause(db.waited, self._held, now)
+        self._resume_at = now + self._pace.pause(db.waited, db.met_stranger, self._held, now)
 
     def _peek(self, db: Session, batch: list[Operation]) -> list[Operation]:
         """Answer those that have nothing to write; the others."""
@@ -321,9 +324,16 @@ class Writer:
 
     def _commit(self, db: Session, batch: list[Operation]) -> bool:
         """Run all of them in one transaction; whether anything became claimable."""
+        try:
+            return self._transact(db, batch)
+        finally:
+            self._mark.clear()
+
+    def _transact(self, db: Session, batch: list[Operation]) -> bool:
         db.careful = False
         now = self._begin(db)
         began_at = SYSTEM.monotonic()
+        self._gather(batch)  # what came while others held the lock
         try:
             self._run_plainly(db, batch, now)
         except Exception as error:
@@ -347,7 +357,9 @@ class Writer:
             self._serve_reads(db)
 
         db.made_ready = False
-        return begin(db, self._clock, self._watch, self._path, self._busy_timeout, meanwhile)
+        return begin(
+            db, self._clock, self._watch, self._path, self._busy_timeout, self._mark, meanwhile
+        )
 
     def _take_reads(self, delay: float) -> None:
         """New operations while the lock is awaited; being asked to close is kept for later."""

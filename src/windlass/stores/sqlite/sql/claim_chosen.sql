@@ -3,7 +3,7 @@
 SELECT CAST(json_group_array(json_array(
   j.id, :base + j.id, :worker, j.task, j.payload, j.attempts + 1, j.deliveries + 1, j.max_attempts,
   j.priority, j.run_at, j.key, j.queue, json(j.flags), j.revision, j.resets,
-  json(iif(j.suspect, 'true', 'false')), j.keep, j.created_at, j.updated_at, j.last_error
+  j.suspect, j.keep, j.created_at, j.updated_at, j.last_error
 )) AS BLOB)
 FROM (
   /*branch*/
