@@ -11,7 +11,7 @@ LOOK = """
 import sys
 from windlass import App
 app = App({url!r})
-wanted = "windlass.stores.sqlite sqlite3 windlass.stores.postgres psycopg psycopg_pool"
+wanted = "windlass.stores.sqlite windlass.stores.postgres psycopg psycopg_pool"
 print(*[name for name in wanted.split() if name in sys.modules])
 """
 
@@ -20,7 +20,7 @@ print(*[name for name in wanted.split() if name in sys.modules])
     ("url", "imported"),
     [
         ("memory://", ""),
-        ("sqlite:///jobs.db", "windlass.stores.sqlite sqlite3"),
+        ("sqlite:///jobs.db", "windlass.stores.sqlite"),
         ("postgresql://nowhere/jobs", "windlass.stores.postgres psycopg"),
     ],
 )
