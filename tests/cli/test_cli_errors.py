@@ -119,7 +119,8 @@ def test_a_read_only_file_gives_one_line(program: Program) -> None:
     program.folder.chmod(0o555)
     # Root may write anything, so the program gives up being root once everything is imported.
     code = (
-        "import os, sys, windlass.cli.add, concurrent.futures.thread, asyncio.runners\n"
+        "import os, sys, windlass.cli.add, windlass.stores.sqlite, concurrent.futures.thread,"
+        " asyncio.runners\n"
         f"os.chdir({str(program.folder)!r})\n"
         "from windlass.cli import main\n"
         "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"

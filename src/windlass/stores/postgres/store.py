@@ -55,7 +55,7 @@ from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
 from windlass.stores.postgres.added import added
 from windlass.stores.postgres.batches import Batches
-from windlass.stores.postgres.connection import CALL_LIMIT, Stock, one_line
+from windlass.stores.postgres.connection import Stock, one_line
 from windlass.stores.postgres.crew import Crew, fetch_row, fetch_rows
 from windlass.stores.postgres.examine import examine
 from windlass.stores.postgres.gather import Gather
@@ -149,17 +149,11 @@ class PostgresStore:
     async def open(self) -> None:
         if self._crew is not None:
             return
-        stock = Stock(self._address)
-        try:
-            await asyncio.to_thread(self._prepare_schema, stock)
-        except BaseException:
-            stock.close()
-            raise
+        await asyncio.to_thread(self._prepare_schema)
         if self._crew is not None:
-            stock.close()  # two have opened it at once
-            return
+            return  # two have opened it at once
+        stock = self._stock = Stock(self._address)
         borrow = self._handlers.borrow_for_store
-        self._stock = stock
         self._crew = Crew(self._address, borrow, stock=stock)
         self._patient = Crew(self._address, borrow, threads=8, stock=stock)
         if borrow is None:
@@ -167,27 +161,21 @@ class PostgresStore:
         self._handlers.open()
         self._start_listening()
 
-    def _prepare_schema(self, stock: Stock) -> None:
-        """The connection it takes is then the first call's."""
-        connection = self._address.connect()
-        try:
-            connection.limit = None  # a migration may take as long as it needs
-            schema.prepare(connection, self.schema, self._migrate)
-            connection.limit = CALL_LIMIT
-        except errors.InsufficientPrivilege as error:
-            raise StoreUnavailableError(
-                f"this role may not use or install the schema {self.schema!r}:"
-                f" {one_line(error)}; let its owner run `windlass migrate` and give grants"
-                " (docs/postgres.md)"
-            ) from error
-        except psycopg.Error as error:
-            raise StoreUnavailableError(
-                f"cannot install the schema {self.schema!r}: {one_line(error)}"
-            ) from error
-        finally:
-            if connection.limit is None:
-                connection.close()
-        stock.give(connection)
+    def _prepare_schema(self) -> None:
+        """On a connection without limits: a migration may take as long as it needs."""
+        with contextlib.closing(self._address.connect(limit=None)) as connection:
+            try:
+                schema.prepare(connection, self.schema, self._migrate)
+            except errors.InsufficientPrivilege as error:
+                raise StoreUnavailableError(
+                    f"this role may not use or install the schema {self.schema!r}:"
+                    f" {one_line(error)}; let its owner run `windlass migrate` and give grants"
+                    " (docs/postgres.md)"
+                ) from error
+            except psycopg.Error as error:
+                raise StoreUnavailableError(
+                    f"cannot install the schema {self.schema!r}: {one_line(error)}"
+                ) from error
 
     async def close(self) -> None:
         """Calls that are under way are answered first."""
