@@ -120,7 +120,7 @@ def test_shutdown_kills_what_runs_and_hands_it_back() -> None:
         found = await app.client.get_job(job.id)
         assert found is not None
         assert (found.state, found.attempts) == (JobState.READY, 0)
-        assert not runner._handler._processes._all
+        assert not runner._handler._process_pool()._all
         await app.close()
 
     asyncio.run(main())

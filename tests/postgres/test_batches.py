@@ -435,14 +435,14 @@ def test_batches_that_grow_old_are_spread(made: Schema) -> None:
 def test_a_claim_whose_answer_was_lost(made: Schema) -> None:
     async def work(store: PostgresStore) -> None:
         await store.enqueue([NewJob("a")] * 30 + [NewJob("a", queue="q")])
-        real = store._claim_now
+        real = store._ask_claim
 
-        def lose(*args: Any) -> Any:
-            store._claim_now = real  # type: ignore[method-assign]
-            real(*args)
+        async def lose(*args: Any) -> Any:
+            store._ask_claim = real  # type: ignore[method-assign]
+            await real(*args)
             raise OutcomeUnknownError("lost")
 
-        store._claim_now = lose  # type: ignore[method-assign,assignment]
+        store._ask_claim = lose  # type: ignore[method-assign,assignment]
         with pytest.raises(OutcomeUnknownError):
             await _claim(store)
         assert (await store.counts())[JobState.RUNNING] == 31
@@ -460,23 +460,23 @@ def test_a_claim_whose_caller_went_away(made: Schema) -> None:
 
     async def work(store: PostgresStore) -> None:
         await store.enqueue([NewJob("a")] * 30)
-        entered, go_on = threading.Event(), threading.Event()
-        real = store._claim_now
+        entered, go_on = asyncio.Event(), asyncio.Event()
+        real = store._ask_claim
 
-        def slow(*args: Any) -> Any:
+        async def slow(*args: Any) -> Any:
             entered.set()
-            go_on.wait()
-            return real(*args)
+            await go_on.wait()
+            return await real(*args)
 
-        store._claim_now = slow  # type: ignore[method-assign,assignment]
+        store._ask_claim = slow  # type: ignore[method-assign,assignment]
         claim = asyncio.create_task(_claim(store))
-        await asyncio.to_thread(entered.wait)
+        await entered.wait()
         claim.cancel()
         with pytest.raises(asyncio.CancelledError):
             await claim
         go_on.set()
         await store._under_way.ended("w")
-        store._claim_now = real  # type: ignore[method-assign]
+        store._ask_claim = real  # type: ignore[method-assign]
         leases = await _claim(store)
         assert [lease.deliveries for lease in leases] == [2] * 30
         assert _batches(made) == 0

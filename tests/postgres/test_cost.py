@@ -116,12 +116,12 @@ def test_what_a_claim_reads_while_thousands_are_in_batches(made: Schema) -> None
         store = PostgresStore(made.url, schema_name=made.name, listen=False, clock=FakeClock())
         await store.open()
         entries: list[int] = []
-        real = store._claim_now
+        real = store._ask_claim
 
-        def claim_now(*args: Any) -> Any:
-            answer = real(*args)
-            entries.append(answer[-1])
-            return answer
+        async def ask(*args: Any) -> Any:
+            claimed = await real(*args)
+            entries.append(claimed.entries)
+            return claimed
 
         try:
             await store.enqueue([NewJob("a")] * (held + 4 * limit))
@@ -129,7 +129,7 @@ def test_what_a_claim_reads_while_thousands_are_in_batches(made: Schema) -> None
                 assert len(await _claim(store, held // 3)) == held // 3
             # Another process has no mark yet.
             store._marks.clear()
-            store._claim_now = claim_now  # type: ignore[method-assign,assignment]
+            store._ask_claim = ask  # type: ignore[method-assign,assignment]
             for _ in range(4):
                 assert len(await _claim(store, limit)) == limit
             return entries

@@ -182,12 +182,12 @@ async def _cycle(
     store = PostgresStore(schema.url, schema_name=schema.name, clock=clock)
     await store.open()
     seen: list[tuple[int, int]] = []
-    real = store._claim_now
+    real = store._ask_claim
 
-    def claim_now(request: ClaimRequest, *rest: Any) -> Any:
-        answer = real(request, *rest)
-        seen.append((answer[-1], answer[0].count('"w"')))
-        return answer
+    async def ask(request: ClaimRequest, *rest: Any) -> Any:
+        claimed = await real(request, *rest)
+        seen.append((claimed.entries, len(claimed.leases)))
+        return claimed
 
     async def claim(limit: int) -> list[Lease]:
         return await store.claim(ClaimRequest(worker="w", tasks=TASKS, limit=limit))
@@ -204,7 +204,7 @@ async def _cycle(
             done += len(leases)
         await store.enqueue([NewJob("a")] * 1_000)
         await claim(RETURNED)  # the first one meets them, and marks the place
-        store._claim_now = claim_now  # type: ignore[method-assign,assignment]
+        store._ask_claim = ask  # type: ignore[method-assign,assignment]
         for _ in range(5):
             await claim(RETURNED)
     finally:

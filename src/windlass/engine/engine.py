@@ -106,6 +106,7 @@ class Engine:
         self._keeper_on_loop = keeper_on_loop
         self._logger = scoped(around.logger, "worker", worker_id=self.id)
         self._held: dict[int, Delivery] = {}
+        self._is_hinted = False
         self._hurry = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._drain: asyncio.Task[None] | None = None
@@ -162,7 +163,7 @@ class Engine:
             hooks=lambda: len(self._hooks),
             is_fenced=lambda: self._leases.is_past_fence,
         )
-        self._claiming = self._loop("claimer", self._claimer.step)
+        self._claiming = self._loop("claimer", self._claim)
         promoter = Promoter(self._store, options.poll_interval)
         self._promoting = self._loop("promoter", promoter.step)
         self._noting = self._loop("noter", self._noter.step, first_delay=None)
@@ -293,9 +294,19 @@ class Engine:
     # ── what the parts tell each other ──
 
     def _on_hint(self) -> None:
+        self._is_hinted = True
         self._claimer.hinted()
         self._claiming.wake_from_anywhere()
-        self._promoting.wake_from_anywhere()
+
+    async def _claim(self) -> float | None:
+        """The promoter looks after the claimer did: most hints are of jobs that can run now, and
+        its question would be in their way."""
+        try:
+            return await self._claimer.step()
+        finally:
+            if self._is_hinted:
+                self._is_hinted = False
+                self._promoting.wake()
 
     def _on_hungry(self) -> None:
         if self._claimer.is_wanting():

@@ -7,19 +7,21 @@ import functools
 import inspect
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Plan, Run
-from windlass.engine.processes import ProcessPool
 from windlass.engine.threads import Threads
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS
 from windlass.model.retry import DEFAULT_RETRY, Retry
 from windlass.store.records import COMPLETE, Complete
 from windlass.tasks.context import Context, SyncContext
 from windlass.tasks.registry import AnyTask, Registry
+
+if TYPE_CHECKING:
+    from windlass.engine.processes import ProcessPool
 
 CallNext = Callable[..., Awaitable[Any]]
 Middleware = Callable[[Context, CallNext], Awaitable[Any]]
@@ -51,7 +53,8 @@ class TaskHandler:
         self._defaults = defaults
         self._middleware = tuple(middleware)
         self._threads = Threads(slots)
-        self._processes = ProcessPool(slots)
+        self._slots = slots
+        self._processes: ProcessPool | None = None
 
     def plan(self, task: str) -> Plan:
         found = self._registry.get(task)
@@ -64,7 +67,7 @@ class TaskHandler:
             case "thread":
                 run = _in_thread(found, self._threads)
             case "process":
-                run = _in_process(found, self._processes)
+                run = _in_process(found, self._process_pool())
         return Plan(
             run=_wrapped(run, self._middleware),
             retry=options.retry or defaults.retry,
@@ -78,9 +81,18 @@ class TaskHandler:
             ),
         )
 
+    def _process_pool(self) -> ProcessPool:
+        if self._processes is None:
+            # What it needs takes as long to import as half of the engine, and few tasks need it.
+            from windlass.engine.processes import ProcessPool
+
+            self._processes = ProcessPool(self._slots)
+        return self._processes
+
     def close(self) -> bool:
         """Let go of threads and processes; False if a thread is still busy."""
-        self._processes.close()
+        if self._processes is not None:
+            self._processes.close()
         return self._threads.close()
 
 

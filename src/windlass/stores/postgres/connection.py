@@ -141,7 +141,7 @@ class Address:
                 f"{without_password(url)!r} has an @ behind its host; write %2F for a / in a"
                 " password"
             )
-        self._session = session
+        self.is_session_ours = session
         self._parameters: dict[str, Any] = {
             "connect_timeout": CONNECT_LIMIT,
             "tcp_user_timeout": int(CALL_LIMIT * 1000),
@@ -166,7 +166,7 @@ class Address:
     @property
     def prepare_threshold(self) -> int | None:
         """After how many uses a statement is prepared; never, where sessions are not ours."""
-        return 5 if self._session else None
+        return 5 if self.is_session_ours else None
 
     def connect(
         self, *, limit: float | None = CALL_LIMIT, connect_limit: int | None = None
@@ -175,7 +175,7 @@ class Address:
         parameters = dict(self._parameters)
         if connect_limit is not None:
             parameters["connect_timeout"] = connect_limit
-        if self._session and limit is not None:
+        if self.is_session_ours and limit is not None:
             own = (
                 f"-c statement_timeout={int(limit * 1000)}"
                 " -c default_transaction_isolation=read\\ committed"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from datetime import datetime
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -67,10 +66,17 @@ from windlass.stores.postgres.listener import Listener
 from windlass.stores.postgres.marks import Marks, Start
 from windlass.stores.postgres.transaction import JobEnding, open_transaction
 from windlass.stores.postgres.under_way import UnderWay
-from windlass.stores.postgres.wire import Settlements, encode_jobs, encode_plain
+from windlass.stores.postgres.wire import (
+    CLAIM,
+    Claimed,
+    Settlements,
+    claim_values,
+    decode_leases,
+    encode_jobs,
+    encode_plain,
+)
 
 _rows = msgspec.json.Decoder(list[Row]).decode
-_leases = msgspec.json.Decoder(list[Lease]).decode
 _ids = msgspec.json.Decoder(list[int]).decode
 
 _MOST_REFUSALS = 20
@@ -84,7 +90,6 @@ _BUSY_PAUSES = (0.01, 0.02, 0.04, 0.08)
 _LEAST_BATCH = 20
 """From so many jobs on, one lease for all of them costs less than one for each."""
 
-_in_claim_order = attrgetter("priority", "run_at", "job_id")
 
 _ENQUEUE = (
     "SELECT at_micros::text, array_to_json(ids)::text"
@@ -271,6 +276,19 @@ class PostgresStore:
     async def _row(self, statement: str, *values: Any) -> tuple[Any, ...]:
         return await self._open_crew().row(self._sql(statement), values)
 
+    async def _texts(
+        self, statement: str, values: Sequence[str | None], *, changes: bool = False
+    ) -> Sequence[str | None]:
+        """The row that a statement with $1, $2, … answers with, all texts, without a thread.
+
+        Connections of the caller's own pool cannot be waited for by event loops; and the crew knows
+        what to do where `changes` to jobs need another isolation than the session's.
+        """
+        crew, text = self._open_crew(), self._sql(statement)
+        if self._lines is None or (changes and not self._address.is_session_ours):
+            return await crew.row(re.sub(r"\$\d+", "%s", text), values)
+        return await self._lines.row(text, values)
+
     async def _changed(self, function: str, *values: Any) -> list[Job]:
         """Call a function that returns the jobs it changed; `now` is its last argument."""
         places = ", ".join(["%s"] * (len(values) + 1))
@@ -314,13 +332,8 @@ class PostgresStore:
 
     async def _add_plain(self, jobs: Sequence[NewJob]) -> list[Job]:
         now = self._now
-        crew, lines = self._open_crew(), self._lines
         values = encode_plain(jobs), None if now is None else now.isoformat()
-        if lines is not None:
-            at, ids = await lines.row(self._sql(_ENQUEUE), values)
-        else:  # connections of the caller's own pool cannot be waited for by event loops
-            statement = self._sql(_ENQUEUE).replace("$1", "%s").replace("$2", "%s")
-            at, ids = await crew.row(statement, values)
+        at, ids = await self._texts(_ENQUEUE, values)
         assert ids is not None
         return added(jobs, int(at or 0), _ids(ids))
 
@@ -360,62 +373,44 @@ class PostgresStore:
     ) -> tuple[list[Lease], bool]:
         base = secrets.randbits(62)
         began = self._clock.monotonic() if start is None else None
-        call = self._open_crew().submit(self._claim_now, request, base, start)
+        call = asyncio.ensure_future(self._ask_claim(request, base, start))
         self._under_way.add(call, request.worker)
         try:
-            answer = await asyncio.shield(asyncio.wrap_future(call))
+            claimed = await asyncio.shield(call)
         except asyncio.CancelledError:
             call.add_done_callback(lambda done: self._hand_back(done, base, request.worker))
             raise
         except OutcomeUnknownError:
             self._unresolved[base] = (request.worker, self._clock.monotonic() + _UNRESOLVED)
             raise
-        text, is_batch, refused, after, bell, entries = answer
-        leases: list[Lease] = sorted(_leases(text), key=_in_claim_order)
-        if is_batch:
-            self._batches.begin(base, request.worker, leases)
-        self._after[request.worker] = after
-        marks.learn(request, leases, bell=bell, entries=entries, began=began)
-        return leases, refused
-
-    def _claim_now(
-        self, request: ClaimRequest, base: int, start: Start | None
-    ) -> tuple[str, bool, bool, str, int, int]:
-        statement = self._sql(
-            "SELECT leases, is_batch, is_more, next_after, next_bell, entries FROM {schema}._claim("
-            "%s, %s::text[], %s::integer, %s::integer, %s::float8, %s::bigint, %s::json,"
-            " %s::text[], %s, %s, %s::json, %s::bigint, %s::integer, %s::bigint[], %s)"
+        if claimed.is_batch:
+            self._batches.begin(base, request.worker, claimed.leases)
+        self._after[request.worker] = claimed.next_after
+        marks.learn(
+            request, claimed.leases, bell=claimed.next_bell, entries=claimed.entries, began=began
         )
+        return claimed.leases, claimed.is_more
+
+    async def _ask_claim(self, request: ClaimRequest, base: int, start: Start | None) -> Claimed:
         ended = self._batches.ended()
-        values = [
-            request.worker,
-            list(request.tasks),
-            request.limit,
-            request.suspects,
-            request.lease,
+        values = claim_values(
+            request,
             base,
-            msgspec.json.encode(request.longer_leases).decode(),
-            list(request.forbidden_flags),
-            request.past_heads,
-            self._after.get(request.worker, ""),
-            msgspec.json.encode({} if start is None else start.tasks).decode(),
-            0 if start is None else start.bell,
-            self.least_batch,
-            ended,
-            self._now,
-        ]
-        text, is_batch, refused, after, bell, entries = self._open_crew().call(
-            lambda connection: fetch_row(connection, statement, values)
+            after=self._after.get(request.worker, ""),
+            start=start,
+            least_batch=self.least_batch,
+            ended=ended,
+            now=self._now,
         )
+        claimed = Claimed.decode(await self._texts(CLAIM, values, changes=True))
         self._batches.forget(ended)
-        return text, is_batch, refused, after, bell, entries
+        return claimed
 
-    def _hand_back(self, call: Future[Any], base: int, worker: str) -> None:
+    def _hand_back(self, call: asyncio.Future[Claimed], base: int, worker: str) -> None:
         """A claim whose caller was cancelled: nobody will ever run these deliveries."""
         if call.cancelled() or call.exception() is not None or self._crew is None:
             return
-        leases = _leases(call.result()[0])
-        if leases:
+        if leases := call.result().leases:
             self._batches.begin(base, worker, leases)
             released = [(lease, RELEASE) for lease in leases]
             with contextlib.suppress(StoreError):
@@ -428,7 +423,7 @@ class PostgresStore:
         if not mine:
             return []
         [text] = await self._row("SELECT {schema}._claimed(%s, %s::bigint[])", worker, mine)
-        leases = [] if text is None else sorted(_leases(text), key=_in_claim_order)
+        leases = [] if text is None else decode_leases(text)
         answered = {lease.token - lease.job_id for lease in leases}
         for base in answered:
             self._batches.begin(

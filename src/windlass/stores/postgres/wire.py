@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from windlass.model.job import JobState
 from windlass.store.records import (
     Cancel,
+    ClaimRequest,
     Complete,
     Fail,
     Lease,
@@ -21,6 +22,7 @@ from windlass.store.records import (
     Settled,
     Verdict,
 )
+from windlass.stores.postgres.marks import Start
 
 
 class _Spec(msgspec.Struct, omit_defaults=True):
@@ -137,6 +139,77 @@ def list_of_payloads(jobs: Sequence[NewJob]) -> str:
 _options = attrgetter(
     "task", "queue", "run_at", "delay", "max_attempts", "priority", "flags", "keep"
 )
+
+
+CLAIM = (
+    "SELECT leases, is_batch::text, is_more::text, next_after, next_bell::text, entries::text"
+    " FROM {schema}._claim($1::text, $2::text::text[], $3::text::integer, $4::text::integer,"
+    " $5::text::float8, $6::text::bigint, $7::text::json, $8::text::text[], $9::text::boolean,"
+    " $10::text, $11::text::json, $12::text::bigint, $13::text::integer, $14::text::bigint[],"
+    " $15::text::timestamptz)"
+)
+
+
+def claim_values(
+    request: ClaimRequest,
+    base: int,
+    *,
+    after: str,
+    start: Start | None,
+    least_batch: int,
+    ended: Sequence[int],
+    now: datetime | None,
+) -> list[str | None]:
+    """The arguments of `CLAIM`, in the order of its places."""
+    return [
+        request.worker,
+        _text_array(request.tasks),
+        str(request.limit),
+        str(request.suspects),
+        str(request.lease),
+        str(base),
+        msgspec.json.encode(request.longer_leases).decode(),
+        _text_array(request.forbidden_flags),
+        str(request.past_heads),
+        after,
+        None if start is None else msgspec.json.encode(start.tasks).decode(),
+        str(0 if start is None else start.bell),
+        str(least_batch),
+        array(ended),
+        None if now is None else now.isoformat(),
+    ]
+
+
+class Claimed(NamedTuple):
+    """What `_claim` answers."""
+
+    leases: list[Lease]
+    is_batch: bool
+    is_more: bool
+    next_after: str
+    next_bell: int
+    entries: int
+
+    @classmethod
+    def decode(cls, row: Sequence[str | None]) -> Claimed:
+        leases, is_batch, is_more, next_after, next_bell, entries = row
+        return cls(
+            decode_leases(leases or "[]"),
+            is_batch == "true",
+            is_more == "true",
+            next_after or "",
+            int(next_bell or 0),
+            int(entries or 0),
+        )
+
+
+def decode_leases(text: str) -> list[Lease]:
+    """In the order in which jobs are claimed; the server gives them in any."""
+    return sorted(_leases(text), key=_in_claim_order)
+
+
+_leases = msgspec.json.Decoder(list[Lease]).decode
+_in_claim_order = attrgetter("priority", "run_at", "job_id")
 
 
 class Settlements:

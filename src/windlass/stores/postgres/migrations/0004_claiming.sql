@@ -1,25 +1,15 @@
 -- breaking: yes
 -- Claiming: one atomic step that never waits for a row that somebody's open transaction holds.
 
--- A sign of life: the worker owns what it holds until `_lease` seconds from `_at`. Nothing is
--- written while its lease ends later than `_enough` and not later than it should. Its number.
-CREATE FUNCTION {schema}._beat(
-  _worker text, _lease float8, _enough float8, _at timestamptz
-) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-  found_id bigint;
-  until timestamptz := _at + make_interval(secs => _lease);
-BEGIN
-  SELECT w.id INTO found_id FROM {schema}._workers AS w
-  WHERE w.name = _worker
-    AND w.expires_at > _at + make_interval(secs => _enough) AND w.expires_at <= until;
-  IF NOT FOUND THEN
-    INSERT INTO {schema}._workers AS w (name, expires_at) VALUES (_worker, until)
-    ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at
-    RETURNING w.id INTO found_id;
-  END IF;
-  RETURN found_id;
-END $$;
+-- A sign of life: the worker owns what it holds until `_lease` seconds from `_at`. Its number.
+CREATE FUNCTION {schema}._beat(_worker text, _lease float8, _at timestamptz) RETURNS bigint
+LANGUAGE sql
+BEGIN ATOMIC
+  INSERT INTO {schema}._workers AS w (name, expires_at)
+  VALUES (_worker, _at + make_interval(secs => _lease))
+  ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at
+  RETURNING w.id;
+END;
 
 -- Answer the doorbells: in each queue that rang and has no active job, the best waiting one
 -- becomes ready. Only here does a queued job become ready, one caller at a time, behind the latch.
@@ -277,16 +267,21 @@ DECLARE
   held bigint[];
   picked tid[] := '{}';
 BEGIN
-  FOR place IN 1 .. cardinality(_tasks) LOOP
-    CONTINUE WHEN _marks -> _tasks[place] IS NULL;
-    priorities[place] := (_marks -> _tasks[place] ->> 0)::integer;
-    run_ats[place] := timestamptz 'epoch'
-      + (_marks -> _tasks[place] ->> 1)::bigint * interval '1 microsecond';
-    ids[place] := (_marks -> _tasks[place] ->> 2)::bigint;
-  END LOOP;
+  IF _marks IS NOT NULL THEN
+    FOR place IN 1 .. cardinality(_tasks) LOOP
+      CONTINUE WHEN _marks -> _tasks[place] IS NULL;
+      priorities[place] := (_marks -> _tasks[place] ->> 0)::integer;
+      run_ats[place] := timestamptz 'epoch'
+        + (_marks -> _tasks[place] ->> 1)::bigint * interval '1 microsecond';
+      ids[place] := (_marks -> _tasks[place] ->> 2)::bigint;
+    END LOOP;
+  END IF;
   LOOP
     bases := ARRAY(SELECT b.base FROM {schema}._batches AS b);
-    held := ARRAY(SELECT unnest(b.ids) FROM {schema}._batches AS b WHERE b.base = ANY (bases));
+    held := '{}';
+    IF bases <> '{}' THEN
+      held := ARRAY(SELECT unnest(b.ids) FROM {schema}._batches AS b WHERE b.base = ANY (bases));
+    END IF;
     CASE
       WHEN cardinality(_tasks) = 0 OR _limit <= 0 THEN
         EXIT;
@@ -307,7 +302,7 @@ BEGIN
           _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
     END CASE;
     -- A batch that was written in the meantime may have some of these: pick again, without them.
-    EXIT WHEN NOT EXISTS (
+    EXIT WHEN picked = '{}' OR NOT EXISTS (
       SELECT FROM {schema}._batches AS b
       WHERE b.base <> ALL (bases)
         AND b.ids && ARRAY(SELECT j.id FROM {schema}._jobs AS j WHERE j.ctid = ANY (picked))
@@ -339,6 +334,8 @@ AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   number bigint;
+  is_paused boolean;
+  is_rung boolean;
   admission record;
   exchange record;
   picked tid[];
@@ -349,23 +346,37 @@ DECLARE
   batches_before bigint := pg_stat_get_xact_tuples_returned({batches_index}::regclass);
 BEGIN
   PERFORM {schema}._need_read_committed();
+  is_more := false;
   next_after := _after;
-  number := {schema}._beat(_worker, _lease, _lease * 2 / 3, at);
+  next_bell := _bell;
+  -- One question for what is seldom so: a claim should cost little where there is nothing else to do.
+  SELECT
+    (SELECT w.id FROM {schema}._workers AS w
+     WHERE w.name = _worker AND w.expires_at > at + make_interval(secs => _lease * 2 / 3)
+       AND w.expires_at <= at + make_interval(secs => _lease)),
+    EXISTS (SELECT FROM {schema}._paused),
+    EXISTS (SELECT FROM {schema}._bells AS b WHERE b.n > _bell)
+  INTO number, is_paused, is_rung;
+  IF number IS NULL THEN
+    number := {schema}._beat(_worker, _lease, at);
+  END IF;
   IF _ended <> '{}' THEN
     DELETE FROM {schema}._batches AS b WHERE b.base = ANY (ARRAY(
       SELECT c.base FROM {schema}._batches AS c WHERE c.base = ANY (_ended)
       FOR UPDATE SKIP LOCKED
     ));
   END IF;
-  IF EXISTS (SELECT FROM {schema}._paused) THEN
+  IF is_paused THEN
     _tasks := ARRAY(
       SELECT t FROM unnest(_tasks) AS t
       WHERE NOT EXISTS (SELECT FROM {schema}._paused AS p WHERE p.kind = 'task' AND p.name = t)
     );
   END IF;
-  admission := {schema}._admit(_bell);
-  is_more := admission.is_more;
-  next_bell := admission.last;
+  IF is_rung THEN
+    admission := {schema}._admit(_bell);
+    is_more := admission.is_more;
+    next_bell := admission.last;
+  END IF;
   IF _past_heads THEN
     exchange := {schema}._exchange_heads(_tasks, _suspects, _forbidden, _after);
     next_after := exchange.next_after;
@@ -410,10 +421,10 @@ BEGIN
     PERFORM {schema}._put_back(exchange.heads, exchange.candidates);
   END IF;
   -- What this call made ready and does not take is for others.
-  IF admission.admitted <> '{}' AND EXISTS (
-    SELECT FROM {schema}._jobs AS j WHERE j.id = ANY (admission.admitted) AND j.state = 'ready'
-  ) THEN
-    PERFORM pg_notify({channel}, '');
+  IF is_rung THEN
+    PERFORM pg_notify({channel}, '') WHERE EXISTS (
+      SELECT FROM {schema}._jobs AS j WHERE j.id = ANY (admission.admitted) AND j.state = 'ready'
+    );
   END IF;
 END $$;
 

@@ -50,7 +50,7 @@ DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   wish record;
 BEGIN
-  PERFORM {schema}._beat(_worker, _lease, _lease, at);
+  PERFORM {schema}._beat(_worker, _lease, at);
   PERFORM {schema}._unbatch_held(
     array_agg((e ->> 0)::bigint), array_agg((e ->> 1)::bigint)
   ) FROM json_array_elements(_extend) AS e HAVING count(*) > 0;
