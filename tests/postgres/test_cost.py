@@ -80,6 +80,22 @@ def test_what_a_job_writes(made: Schema) -> None:
             assert settled.bytes <= 62 * JOBS
 
 
+def test_what_a_job_of_a_serial_queue_writes(made: Schema) -> None:
+    """Claimed behind its bell, its row is written once, with three index entries."""
+    jobs = [{"task": "a", "payload": {"n": n}, "queue": f"q{n}"} for n in range(JOBS)]
+    with psycopg.connect(made.url, autocommit=True) as connection:
+        _cost(connection, made, ENQUEUE, json.dumps(jobs))
+        claimed = _cost(connection, made, CLAIM, JOBS, BASE)
+        found = connection.execute(f"SELECT id, state::text FROM {made.name}._jobs".encode())
+        states: dict[int, str] = dict(found.fetchall())
+        settled = _cost(connection, made, SETTLE, list(states), [BASE + job for job in states])
+    assert list(states.values()) == ["running"] * JOBS
+    # The bell goes; a lock, and one more as the row moves to another page; the row; and entries
+    # by id, by queue and by worker.
+    assert claimed.records <= 7 * JOBS + 100
+    assert settled.records <= 3 * JOBS + 40  # it goes, and a bell with its entry comes
+
+
 def test_calls_per_batch(made: Schema) -> None:
     """One to add, one to claim, one to settle; taking away the ended batch is part of a claim."""
 

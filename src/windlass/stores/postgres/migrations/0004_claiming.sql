@@ -11,22 +11,34 @@ BEGIN ATOMIC
   RETURNING w.id;
 END;
 
--- Answer the doorbells: in each queue that rang and has no active job, the best waiting one
--- becomes ready. Only here does a queued job become ready, one caller at a time, behind the latch.
+-- Answer the doorbells: in each queue that rang and has no active job, the best waiting one is its
+-- head. One caller at a time, behind the latch. `heads` are those that a caller with these tasks
+-- and flags may claim, as places in the table, and `bells` the first bell of each; a head may be
+-- there twice. Their rows are locked, and the caller must make them running or ready, or put back
+-- their bells: so a head that is claimed at once is written once. All other heads become ready
+-- here, and `admitted` are their ids.
 -- Bells are read before the queues are looked at: a job that leaves after the look has rung a bell
 -- that this call has not taken. Only bells after `_after` are looked for; `last` is the last taken.
+-- There are no more looks than it takes to find `_limit` heads, and never more than four.
 -- `is_more` says that there is more to answer: somebody else is at it, or there were too many.
 CREATE FUNCTION {schema}._admit(
-  _after bigint, OUT is_more boolean, OUT admitted bigint[], OUT last bigint
+  _tasks text[], _limit integer, _forbidden text[], _after bigint,
+  OUT is_more boolean, OUT heads tid[], OUT bells bigint[], OUT admitted bigint[], OUT last bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
+  most CONSTANT integer := 1000;
+  numbers bigint[];
   rung text[];
-  served text[];
-  count integer;
+  found_heads tid[];
+  found_bells bigint[];
+  foreign_heads tid[];
+  unanswered text[];
 BEGIN
   is_more := false;
+  heads := '{}';
+  bells := '{}';
   admitted := '{}';
   last := _after;
   IF NOT EXISTS (SELECT FROM {schema}._bells AS b WHERE b.n > _after) THEN
@@ -36,54 +48,73 @@ BEGIN
     is_more := true;
     RETURN;
   END IF;
-  WITH taken AS (
-    DELETE FROM {schema}._bells AS b USING (
-      SELECT c.ctid AS tid FROM {schema}._bells AS c WHERE c.n > _after ORDER BY c.n LIMIT 2000
-    ) AS first
-    WHERE b.ctid = first.tid
-    RETURNING b.n, b.queue
-  )
-  SELECT count(*), coalesce(max(t.n), _after), array_agg(DISTINCT t.queue) FILTER (WHERE NOT EXISTS (
-    SELECT FROM {schema}._paused AS p WHERE p.kind = 'queue' AND p.name = t.queue
-  ))
-  INTO count, last, rung FROM taken AS t;
-  is_more := count = 2000;
-  IF rung IS NULL THEN
-    RETURN;
-  END IF;
-  WITH heads AS MATERIALIZED (
-    SELECT h.tid FROM unnest(rung) AS q (name)
+  FOR look IN 1 .. 4 LOOP
+    WITH taken AS (
+      DELETE FROM {schema}._bells AS b USING (
+        SELECT c.ctid AS tid FROM {schema}._bells AS c WHERE c.n > last ORDER BY c.n LIMIT most
+      ) AS first
+      WHERE b.ctid = first.tid
+      RETURNING b.n, b.queue
+    )
+    SELECT count(*) = most, coalesce(max(t.n), last), array_agg(t.n), array_agg(t.queue)
+    INTO is_more, last, numbers, rung FROM taken AS t;
+    IF EXISTS (SELECT FROM {schema}._paused AS p WHERE p.kind = 'queue') THEN
+      SELECT array_agg(u.n), array_agg(u.name) INTO numbers, rung
+      FROM unnest(numbers, rung) AS u (n, name)
+      WHERE NOT EXISTS (
+        SELECT FROM {schema}._paused AS p WHERE p.kind = 'queue' AND p.name = u.name
+      );
+    END IF;
+    SELECT
+      array_agg(h.tid) FILTER (WHERE h.is_ours),
+      array_agg(q.n) FILTER (WHERE h.is_ours),
+      array_agg(h.tid) FILTER (WHERE NOT h.is_ours),
+      array_agg(q.name) FILTER (WHERE a.is_busy IS NULL AND h.tid IS NULL)
+    INTO found_heads, found_bells, foreign_heads, unanswered
+    FROM (
+      SELECT u.name, min(u.n) AS n FROM unnest(numbers, rung) AS u (n, name) GROUP BY u.name
+    ) AS q
     LEFT JOIN LATERAL (
-      SELECT true AS is_busy FROM {schema}._jobs AS a
-      WHERE a.queue = q.name AND a.queue IS NOT NULL AND a.state IN ('ready', 'running') LIMIT 1
+      SELECT true AS is_busy FROM {schema}._jobs AS j
+      WHERE j.queue = q.name AND j.queue IS NOT NULL AND j.state IN ('ready', 'running') LIMIT 1
     ) AS a ON true
-    CROSS JOIN LATERAL (
-      SELECT w.ctid AS tid FROM {schema}._jobs AS w
-      WHERE w.state = 'waiting' AND w.queue = q.name
+    LEFT JOIN LATERAL (
+      SELECT w.ctid AS tid, w.task = ANY (_tasks) AND NOT w.suspect
+        AND (w.flags && _forbidden) IS NOT TRUE AS is_ours
+      FROM {schema}._jobs AS w
+      WHERE w.state = 'waiting' AND w.queue = q.name AND a.is_busy IS NULL
       ORDER BY w.priority, w.run_at, w.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-    ) AS h
-    WHERE a.is_busy IS NULL
-  ),
-  made AS (
-    UPDATE {schema}._jobs AS j SET state = 'ready' FROM heads
-    WHERE j.ctid = heads.tid AND j.state = 'waiting'
-    RETURNING j.id, j.queue
+    ) AS h ON true;
+    heads := heads || found_heads;
+    bells := bells || found_bells;
+    IF foreign_heads IS NOT NULL THEN
+      admitted := admitted || {schema}._make_ready(foreign_heads);
+    END IF;
+    -- Where every waiting job is held by somebody's transaction the bell must ring again.
+    IF unanswered IS NOT NULL THEN
+      INSERT INTO {schema}._bells (queue)
+      SELECT q.name FROM unnest(unanswered) AS q (name)
+      CROSS JOIN LATERAL (
+        SELECT FROM {schema}._jobs AS w WHERE w.state = 'waiting' AND w.queue = q.name
+        ORDER BY w.priority, w.run_at, w.id LIMIT 1
+      ) AS h;
+    END IF;
+    EXIT WHEN NOT is_more OR cardinality(heads) >= _limit;
+  END LOOP;
+END $$;
+
+-- Heads of queues, locked by the caller, are now for everybody. Their ids.
+CREATE FUNCTION {schema}._make_ready(_heads tid[]) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  ids bigint[];
+BEGIN
+  WITH made AS (
+    UPDATE {schema}._jobs AS j SET state = 'ready'
+    WHERE j.ctid = ANY (_heads) AND j.state = 'waiting' RETURNING j.id
   )
-  SELECT coalesce(array_agg(m.id), '{}'), coalesce(array_agg(m.queue), '{}')
-  INTO admitted, served FROM made AS m;
-  -- Where every waiting job is held by somebody's transaction the bell must ring again.
-  INSERT INTO {schema}._bells (queue)
-  SELECT q.name FROM (SELECT unnest(rung) EXCEPT SELECT unnest(served)) AS q (name)
-  LEFT JOIN LATERAL (
-    SELECT true AS is_busy FROM {schema}._jobs AS a
-    WHERE a.queue = q.name AND a.queue IS NOT NULL AND a.state IN ('ready', 'running') LIMIT 1
-  ) AS a ON true
-  CROSS JOIN LATERAL (
-    SELECT FROM {schema}._jobs AS w
-    WHERE w.state = 'waiting' AND w.queue = q.name
-    ORDER BY w.priority, w.run_at, w.id LIMIT 1
-  ) AS h
-  WHERE a.is_busy IS NULL;
+  SELECT coalesce(array_agg(m.id), '{}') INTO ids FROM made AS m;
+  RETURN ids;
 END $$;
 
 -- Queues whose ready head this worker may not run, while a job behind it is one that it may: put
@@ -338,6 +369,9 @@ DECLARE
   is_rung boolean;
   admission record;
   exchange record;
+  heads tid[] := '{}';
+  left_over tid[];
+  is_over boolean := false;
   picked tid[];
   plain bigint[] := '{}';
   others text;
@@ -373,7 +407,8 @@ BEGIN
     );
   END IF;
   IF is_rung THEN
-    admission := {schema}._admit(_bell);
+    admission := {schema}._admit(_tasks, _limit, _forbidden, _bell);
+    heads := admission.heads;
     is_more := admission.is_more;
     next_bell := admission.last;
   END IF;
@@ -382,6 +417,31 @@ BEGIN
     next_after := exchange.next_after;
   END IF;
   picked := {schema}._pick(_tasks, _limit, _suspects, _forbidden, _marks);
+  IF heads <> '{}' AND cardinality(picked) + cardinality(heads) > _limit THEN
+    is_over := true;
+    SELECT
+      coalesce(array_agg(o.tid) FILTER (WHERE o.state = 'ready' AND o.place <= _limit), '{}'),
+      coalesce(array_agg(o.tid) FILTER (WHERE o.state = 'waiting' AND o.place <= _limit), '{}'),
+      array_agg(o.tid) FILTER (WHERE o.state = 'waiting' AND o.place > _limit)
+    INTO picked, heads, left_over FROM (
+      SELECT j.ctid AS tid, j.state,
+        row_number() OVER (ORDER BY j.priority, j.run_at, j.id) AS place
+      FROM {schema}._jobs AS j WHERE j.ctid = ANY (picked || heads)
+    ) AS o;
+    -- Looked at again by the next claim they cost less than written twice, if they are not many.
+    IF cardinality(left_over) > _limit THEN
+      PERFORM {schema}._make_ready(left_over);
+    ELSIF left_over IS NOT NULL THEN
+      WITH rung AS (
+        INSERT INTO {schema}._bells (n, queue) OVERRIDING SYSTEM VALUE
+        SELECT h.n, j.queue FROM unnest(left_over) AS l (tid)
+        JOIN unnest(admission.heads, admission.bells) AS h (tid, n) ON h.tid = l.tid
+        JOIN {schema}._jobs AS j ON j.ctid = l.tid
+        RETURNING n
+      )
+      SELECT least(next_bell, min(r.n) - 1) INTO next_bell FROM rung AS r;
+    END IF;
+  END IF;
   -- Entries of ended batches, too, stay in their index while an old snapshot is open, and every
   -- claim reads them all: so many must not become more.
   IF cardinality(picked) >= _least
@@ -399,13 +459,13 @@ BEGIN
     plain := '{}';
     leases := NULL;
   END IF;
-  IF cardinality(picked) > cardinality(plain) THEN
+  IF cardinality(picked) + cardinality(heads) > cardinality(plain) THEN
     WITH given AS (
       UPDATE {schema}._jobs AS j SET
         state = 'running', token = _base + j.id, worker = number, claimed_at = at,
         attempts = j.attempts + 1, deliveries = j.deliveries + 1,
         lease_until = at + make_interval(secs => (_longer ->> j.task)::float8)
-      WHERE j.ctid = ANY (picked) AND NOT (
+      WHERE j.ctid = ANY (picked || heads) AND NOT (
         is_batch AND j.deliveries = 0 AND j.key IS NULL AND j.queue IS NULL
         AND _longer -> j.task IS NULL
       )
@@ -420,9 +480,9 @@ BEGIN
   IF _past_heads THEN
     PERFORM {schema}._put_back(exchange.heads, exchange.candidates);
   END IF;
-  -- What this call made ready and does not take is for others.
+  -- What this call made ready or held, and does not take, is for others.
   IF is_rung THEN
-    PERFORM pg_notify({channel}, '') WHERE EXISTS (
+    PERFORM pg_notify({channel}, '') WHERE is_over OR EXISTS (
       SELECT FROM {schema}._jobs AS j WHERE j.id = ANY (admission.admitted) AND j.state = 'ready'
     );
   END IF;
