@@ -353,24 +353,27 @@ class PostgresStore:
         if found:
             return found
         marks = self._marks.setdefault(request.worker, Marks(self._clock))
-        for _ in range(_MOST_REFUSALS):
+        refusals = 0
+        while refusals < _MOST_REFUSALS:
             start = marks.start()
-            leases, refused = await self._claim(request, marks, start)
-            if leases:
-                return leases
+            claimed = await self._claim(request, marks, start)
+            if claimed.leases:
+                return claimed.leases
             if start is not None and marks.pause == 0.0:
+                refusals += 1
                 continue  # now from the very start
-            if not refused:
+            if not claimed.is_more:
                 break
+            if claimed.next_bell > (0 if start is None else start.bell):
+                continue  # it has answered bells, and there are more
+            refusals += 1
             await asyncio.sleep(_REFUSED_PAUSE)
         if start is not None:
             # What lies before the marks is looked for soon, hint or no hint.
             asyncio.get_running_loop().call_later(marks.pause, self._hint)
         return []
 
-    async def _claim(
-        self, request: ClaimRequest, marks: Marks, start: Start | None
-    ) -> tuple[list[Lease], bool]:
+    async def _claim(self, request: ClaimRequest, marks: Marks, start: Start | None) -> Claimed:
         base = secrets.randbits(62)
         began = self._clock.monotonic() if start is None else None
         call = asyncio.ensure_future(self._ask_claim(request, base, start))
@@ -389,7 +392,7 @@ class PostgresStore:
         marks.learn(
             request, claimed.leases, bell=claimed.next_bell, entries=claimed.entries, began=began
         )
-        return claimed.leases, claimed.is_more
+        return claimed
 
     async def _ask_claim(self, request: ClaimRequest, base: int, start: Start | None) -> Claimed:
         ended = self._batches.ended()
