@@ -56,7 +56,7 @@ def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
         f"(SELECT t.id, CASE WHEN {is_in_batch} THEN ("
         f"SELECT {schema}._row({schema}._as_running(t, b.base, b.worker, b.claimed_at), w.name)"
         f" FROM {schema}._batches AS b LEFT JOIN {schema}._workers AS w ON w.id = b.worker"
-        f" WHERE t.id = ANY (b.ids) LIMIT 1) ELSE {schema}._row(t, (SELECT w.name"
+        f" WHERE b.ids @> t.id LIMIT 1) ELSE {schema}._row(t, (SELECT w.name"
         f" FROM {schema}._workers AS w WHERE w.id = t.worker)) END AS row"
         f" FROM {schema}._jobs AS t WHERE {jobs}"
         " ORDER BY t.id LIMIT %s) UNION ALL "

@@ -20,7 +20,7 @@ CREATE TABLE {schema}._batches (
   base bigint NOT NULL,
   worker bigint NOT NULL,
   claimed_at timestamptz NOT NULL,
-  ids bigint[] NOT NULL,
+  ids int8multirange NOT NULL,
   CONSTRAINT _batches_pkey PRIMARY KEY (base)
 ) WITH (
   autovacuum_vacuum_scale_factor = 0.0,
@@ -29,12 +29,17 @@ CREATE TABLE {schema}._batches (
   toast.autovacuum_vacuum_scale_factor = 0.0,
   toast.autovacuum_vacuum_threshold = 2000
 );
--- Ids that follow one another hardly compress, and reading them is what every claim does.
-ALTER TABLE {schema}._batches ALTER COLUMN ids SET STORAGE EXTERNAL;
-
 CREATE VIEW {schema}._in_batches AS
 SELECT i.id, b.base, b.worker, b.claimed_at
-FROM {schema}._batches AS b CROSS JOIN LATERAL unnest(b.ids) AS i (id);
+FROM {schema}._batches AS b
+CROSS JOIN LATERAL unnest(b.ids) AS r (span)
+CROSS JOIN LATERAL generate_series(lower(r.span), upper(r.span) - 1) AS i (id);
+
+-- A set of ids. Those that follow one another take no more room than one, and whether one is among
+-- them is a matter of a few comparisons.
+CREATE FUNCTION {schema}._spans(_ids bigint[]) RETURNS int8multirange
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (SELECT coalesce(range_agg(int8range(i, i, '[]')), '{}') FROM unnest(_ids) AS i);
 
 CREATE FUNCTION {schema}._need_read_committed() RETURNS void LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -134,7 +139,7 @@ BEGIN
     ORDER BY k.id FOR NO KEY UPDATE OF k SKIP LOCKED
   ));
   DELETE FROM {schema}._batches AS b WHERE b.base = ANY (bases) AND NOT EXISTS (
-    SELECT FROM unnest(b.ids) AS i (id) JOIN {schema}._jobs AS k ON k.id = i.id
-    WHERE k.state = 'ready' AND k.deliveries = 0
+    SELECT FROM {schema}._in_batches AS i JOIN {schema}._jobs AS k ON k.id = i.id
+    WHERE i.base = b.base AND k.state = 'ready' AND k.deliveries = 0
   );
 END $$;

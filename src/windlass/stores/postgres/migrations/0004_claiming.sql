@@ -247,7 +247,8 @@ BEGIN
           WHERE j.state = 'ready' AND NOT j.suspect AND j.task = t.task
             AND (j.priority, j.run_at, j.id) > (t.priority, t.run_at, t.id)
             AND (j.flags && _forbidden) IS NOT TRUE
-          ORDER BY j.priority, j.run_at, j.id LIMIT _limit + cardinality(_held)
+          ORDER BY j.priority, j.run_at, j.id LIMIT _limit
+            + (SELECT coalesce(sum(upper(h) - lower(h)), 0)::integer FROM unnest(_held) AS h)
         ) AS b$branch$;
     ELSE
       SELECT string_agg(format($branch$
@@ -261,7 +262,7 @@ BEGIN
     EXECUTE format($function$
       CREATE FUNCTION {schema}._pick_%s(
         _tasks text[], _limit integer, _suspects integer, _forbidden text[],
-        _priorities integer[], _run_ats timestamptz[], _ids bigint[], _held bigint[]
+        _priorities integer[], _run_ats timestamptz[], _ids bigint[], _held int8multirange
       ) RETURNS tid[] LANGUAGE plpgsql AS $pick$
       BEGIN
         RETURN ARRAY(
@@ -276,7 +277,7 @@ BEGIN
           CROSS JOIN LATERAL (
             SELECT r.ctid AS tid FROM {schema}._jobs AS r
             WHERE r.ctid = c.tid AND r.state = 'ready'
-              AND (r.deliveries > 0 OR r.id NOT IN (SELECT unnest(_held)))
+              AND (r.deliveries > 0 OR NOT _held @> r.id)
             FOR NO KEY UPDATE SKIP LOCKED
           ) AS l
           LIMIT _limit
@@ -295,7 +296,7 @@ DECLARE
   run_ats timestamptz[] := array_fill(timestamptz '-infinity', ARRAY[cardinality(_tasks)]);
   ids bigint[] := array_fill(0::bigint, ARRAY[cardinality(_tasks)]);
   bases bigint[];
-  held bigint[];
+  held int8multirange;
   picked tid[] := '{}';
 BEGIN
   IF _marks IS NOT NULL THEN
@@ -311,7 +312,9 @@ BEGIN
     bases := ARRAY(SELECT b.base FROM {schema}._batches AS b);
     held := '{}';
     IF bases <> '{}' THEN
-      held := ARRAY(SELECT unnest(b.ids) FROM {schema}._batches AS b WHERE b.base = ANY (bases));
+      SELECT coalesce(range_agg(r.span), '{}') INTO held
+      FROM {schema}._batches AS b CROSS JOIN LATERAL unnest(b.ids) AS r (span)
+      WHERE b.base = ANY (bases);
     END IF;
     CASE
       WHEN cardinality(_tasks) = 0 OR _limit <= 0 THEN
@@ -336,7 +339,8 @@ BEGIN
     EXIT WHEN picked = '{}' OR NOT EXISTS (
       SELECT FROM {schema}._batches AS b
       WHERE b.base <> ALL (bases)
-        AND b.ids && ARRAY(SELECT j.id FROM {schema}._jobs AS j WHERE j.ctid = ANY (picked))
+        AND b.ids && {schema}._spans(
+          ARRAY(SELECT j.id FROM {schema}._jobs AS j WHERE j.ctid = ANY (picked)))
     );
   END LOOP;
   RETURN picked;
@@ -454,7 +458,8 @@ BEGIN
   END IF;
   is_batch := cardinality(plain) >= _least;
   IF is_batch THEN
-    INSERT INTO {schema}._batches (base, worker, claimed_at, ids) VALUES (_base, number, at, plain);
+    INSERT INTO {schema}._batches (base, worker, claimed_at, ids)
+    VALUES (_base, number, at, {schema}._spans(plain));
   ELSE
     plain := '{}';
     leases := NULL;
