@@ -146,7 +146,7 @@ def installed(chosen: Sequence[System], result: Result) -> list[System]:
     for system in chosen:
         try:
             versions = system.versions()
-        except Exception as error:
+        except Exception as error:  # whatever is wrong with one, the others are measured
             result.missing[system.name] = f"not installed ({type(error).__name__}: {error})"
             _tell(f"{system.name}: {result.missing[system.name]}")
         else:

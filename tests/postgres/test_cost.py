@@ -73,8 +73,8 @@ def test_what_a_job_writes(made: Schema) -> None:
             assert len(ids) == JOBS
             assert connection.execute(f"SELECT FROM {made.name}._jobs".encode()).rowcount == 0
             assert added.records <= 3 * JOBS + 60
-            assert claimed.records <= JOBS + 100
-            assert settled.records <= JOBS + 60
+            assert claimed.records <= JOBS + 40
+            assert settled.records <= JOBS + 20
             assert added.bytes <= 330 * JOBS
             assert claimed.bytes <= 73 * JOBS
             assert settled.bytes <= 62 * JOBS

@@ -158,3 +158,35 @@ def test_a_head_behind_thousands_of_bells_is_claimed_once(schema: Schema) -> Non
         assert [lease.job_id for lease in await _claim(store, 3)] == [jobs[1].id]
 
     _with_store(schema, body)
+
+
+def test_a_queue_that_rings_twice_has_one_head(schema: Schema) -> None:
+    """A better job comes between two looks of one claim, which has chosen the queue's head."""
+    waiting = (
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%_claim(%'"
+    )
+
+    async def body(store: PostgresStore) -> None:
+        names = [f"n{number}" for number in range(999)]
+        await store.enqueue([NewJob("a", queue=name) for name in ["first", *names]])
+        await store.enqueue([NewJob("a", queue="first", priority=5)])  # its bell is the last
+        bells = f"{schema.name}._bells"
+        with (
+            psycopg.connect(schema.url) as other,
+            psycopg.connect(schema.url, autocommit=True) as watcher,
+        ):
+            last = f"SELECT FROM {bells} WHERE n = (SELECT max(n) FROM {bells}) FOR UPDATE"
+            other.execute(last.encode())
+            claim = asyncio.create_task(_claim(store, 5_000))
+            while not watcher.execute(waiting.encode()).rowcount:
+                assert not claim.done()
+                await asyncio.sleep(0.005)
+            await store.enqueue([NewJob("a", queue="first", priority=-5)])
+            other.rollback()
+        leases = await claim
+        assert len(leases) == 1_000
+        assert [lease.priority for lease in leases if lease.queue == "first"] == [0]
+        await store.settle([(lease, COMPLETE) for lease in leases])
+        assert [lease.priority for lease in await _claim(store, 5_000)] == [-5]
+
+    _with_store(schema, body)

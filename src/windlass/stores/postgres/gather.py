@@ -76,7 +76,7 @@ class Gather:
     async def _write_batch(self, batch: Sequence[Waiting]) -> None:
         try:
             added = await self._add([job for jobs, _ in batch for job in jobs])
-        except Exception as error:
+        except Exception as error:  # whatever it is, everybody who waits for this call is told
             is_refusal = isinstance(error, StoreError)
             is_refusal = is_refusal and not isinstance(error, StoreUnavailableError)
             if not is_refusal or len(batch) == 1:
@@ -87,7 +87,7 @@ class Gather:
                 for each in batch:
                     await self._write_batch([each])
             return
-        except BaseException:
+        except BaseException:  # the loop is being ended, and those who wait with it
             for _, answer in batch:
                 answer.cancel()
             raise

@@ -33,6 +33,8 @@ DECLARE
   rung text[];
   found_heads tid[];
   found_bells bigint[];
+  found_queues text[];
+  served text[] := '{}';
   foreign_heads tid[];
   unanswered text[];
 BEGIN
@@ -68,11 +70,14 @@ BEGIN
     SELECT
       array_agg(h.tid) FILTER (WHERE h.is_ours),
       array_agg(q.n) FILTER (WHERE h.is_ours),
+      array_agg(q.name) FILTER (WHERE h.is_ours),
       array_agg(h.tid) FILTER (WHERE NOT h.is_ours),
       array_agg(q.name) FILTER (WHERE a.is_busy IS NULL AND h.tid IS NULL)
-    INTO found_heads, found_bells, foreign_heads, unanswered
+    INTO found_heads, found_bells, found_queues, foreign_heads, unanswered
     FROM (
-      SELECT u.name, min(u.n) AS n FROM unnest(numbers, rung) AS u (n, name) GROUP BY u.name
+      -- A queue that has a head by an earlier look gets no other: a better job may have come since.
+      SELECT u.name, min(u.n) AS n FROM unnest(numbers, rung) AS u (n, name)
+      WHERE u.name NOT IN (SELECT unnest(served)) GROUP BY u.name
     ) AS q
     LEFT JOIN LATERAL (
       SELECT true AS is_busy FROM {schema}._jobs AS j
@@ -87,6 +92,7 @@ BEGIN
     ) AS h ON true;
     heads := heads || found_heads;
     bells := bells || found_bells;
+    served := served || found_queues;
     IF foreign_heads IS NOT NULL THEN
       admitted := admitted || {schema}._make_ready(foreign_heads);
     END IF;
