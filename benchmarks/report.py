@@ -235,8 +235,8 @@ def _method(result: Result) -> str:
 - **Start and stop**: medians of up to 10 starts, on PostgreSQL with the schema in place.
 - **Beside a backlog**: {plan.beside_jobs:,} jobs are added and drained beside what lies about, kind
   by kind in turn with a clean drain, {plan.beside_rounds[0]} and {plan.beside_rounds[1]} rounds.
-  Idle queue names are queues that had a job each, which is done. Serial queues are compared with
-  such a clean drain too.
+  Idle queue names are queues that had a job each, which is done, as a worker has seen. Serial
+  queues are compared with such a clean drain too.
 - **Held horizon**: once, {plan.held_seconds:g} s; the first and the last claims that brought jobs,
   1,000 of each or half of all.
 - **WAL**: of adding in bulk and draining up to {plan.wal_jobs:,} jobs, from `pg_stat_wal`, with
