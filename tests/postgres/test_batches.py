@@ -168,7 +168,8 @@ def test_competing_claims_take_every_job_once(made: Schema, tasks: int) -> None:
     assert len(taken) == len(set(taken)) == jobs
 
 
-def test_a_claim_that_looked_before_another_had_written_its_batch(made: Schema) -> None:
+@pytest.mark.parametrize("limit", [10, 20], ids=["the same jobs", "some of the same jobs"])
+def test_a_claim_that_looked_before_another_had_written_its_batch(made: Schema, limit: int) -> None:
     """It has looked for batches; then the other commits; then it locks rows."""
     _ask(made, "SELECT {0}._enqueue(%s, false)", json.dumps([{"task": "a"}] * 30))
     with (
@@ -183,15 +184,48 @@ def test_a_claim_that_looked_before_another_had_written_its_batch(made: Schema) 
             ) as closed,
         ):
             _until_waiting(made, gate)
-            with _in_thread(lambda: _claim_by_hand(second, made, "w2", 10, 2 * 10**9)) as claim:
+            with _in_thread(lambda: _claim_by_hand(second, made, "w2", limit, 2 * 10**9)) as claim:
                 _until_waiting(made, gate, second)  # behind the gate, which is behind the first
                 first.commit()
                 closed.result()
                 gate.rollback()
                 of_second = claim.result()
         second.commit()
-    assert len(of_first) == len(of_second) == 10
+    assert (len(of_first), len(of_second)) == (10, limit)
     assert not set(of_first) & set(of_second)
+
+
+def test_large_claims_take_turns_but_wait_for_nobody(made: Schema) -> None:
+    """The first has its turn, and a transaction that does not end."""
+    _ask(made, "SELECT {0}._enqueue(%s, false)", json.dumps([{"task": "a"}] * 1100))
+    with (
+        psycopg.connect(made.url) as first,
+        psycopg.connect(made.url, autocommit=True) as second,
+    ):
+        begun = _claim_by_hand(second, made, "w2", 50, 10**9)
+        of_first = _claim_by_hand(first, made, "w1", 500, 2 * 10**9)
+        turns = _ask(made, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+        of_second = _claim_by_hand(second, made, "w2", 500, 3 * 10**9)
+        first.commit()
+    assert turns == [(1,)]
+    assert len(begun + of_first + of_second) == len({*begun, *of_first, *of_second}) == 1050
+
+
+def test_a_claim_that_comes_short_before_all_is_looked_at(made: Schema) -> None:
+    """More queues rang than one call answers: it hints that another claim may find more."""
+    _ask(made, "INSERT INTO {0}._bells (queue) SELECT 'q' || n FROM generate_series(1, 4500) AS n")
+
+    async def work(store: PostgresStore) -> None:
+        hints: list[int] = []
+        store.subscribe(lambda: hints.append(1), lambda _: None)
+        await store.enqueue([NewJob(task="a", payload="1")])
+        hints.clear()
+        assert len(await _claim(store, 10)) == 1
+        assert len(hints) == 1
+        assert await _claim(store, 10) == []
+        assert len(hints) == 1
+
+    _with_store(made, work)
 
 
 def test_a_claim_reads_no_more_of_ended_batches_than_it_must(made: Schema) -> None:

@@ -71,6 +71,11 @@ def latch(schema: str) -> int:
     return _lock_number("latch", schema)
 
 
+def turn(schema: str) -> int:
+    """The advisory lock of the claim that takes many jobs just now."""
+    return _lock_number("turn", schema)
+
+
 def _lock_number(purpose: str, schema: str) -> int:
     digest = hashlib.sha256(f"windlass {purpose} {schema}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
@@ -83,6 +88,7 @@ def render(text: str, schema: str) -> str:
         "{schema}": name,
         "{channel}": _literal(channel(schema)),
         "{latch}": f"'{latch(schema)}'::bigint",
+        "{turn}": f"'{turn(schema)}'::bigint",
         "{sequence}": _literal(f"{name}._jobs_id_seq") + "::regclass",
         "{ready_index}": _literal(f"{name}._jobs_ready"),
         "{bells_index}": _literal(f"{name}._bells_pkey"),

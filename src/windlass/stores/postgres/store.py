@@ -358,6 +358,8 @@ class PostgresStore:
             start = marks.start()
             claimed = await self._claim(request, marks, start)
             if claimed.leases:
+                if claimed.is_more and len(claimed.leases) < request.limit:
+                    self._hint()  # what comes short for this reason is no sign that all is done
                 return claimed.leases
             if start is not None and marks.pause == 0.0:
                 refusals += 1
