@@ -94,7 +94,7 @@ def held(cluster: Cluster, tell: Tell, seconds: float, rate: int) -> Figures:
 def startup(cluster: Cluster, tell: Tell, times: int) -> Figures:
     with server(cluster) as site:
         (entry,) = bench(site, tell, "startup", samples=times * 10)
-    return {name: entry[f"{name}_ms"] for name in ("program", "process", "inside")}
+    return {name: entry[f"{name}_ms"] for name in ("program", "process", "inside", "limit")}
 
 
 def file_cycle(folder: Path | None, tell: Tell, jobs: int) -> tuple[float, float]:

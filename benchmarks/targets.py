@@ -221,6 +221,12 @@ def _starts() -> Iterator[Target]:
             *(own(f"startup.{name}"), 300, _ms),
             at_least=False,
         )
+    yield Target(
+        "start and stop with an empty queue: `windlass run --once`",
+        *(own("startup.program"), None, _ms),
+        below=own("startup.limit"),
+        against="Python importing `asyncio` and `psycopg`, and nothing else",
+    )
 
 
 def _enqueues() -> Iterator[Target]:

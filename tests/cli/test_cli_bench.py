@@ -56,7 +56,7 @@ def check_scenario(found: dict[str, Any]) -> None:
             assert found["resident_mb"] > 1
         case "startup":
             assert found["process_ms"] > found["inside_ms"] > 0
-            assert found["program_ms"] > 0
+            assert found["program_ms"] > 0 and found["limit_ms"] > 0
 
 
 def test_every_scenario_has_its_names_and_numbers(program: Program, tmp_path: Path) -> None:

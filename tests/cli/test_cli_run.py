@@ -141,6 +141,25 @@ def test_a_thread_that_never_ends_does_not_keep_the_process(program: Program) ->
     assert (after.state, after.attempts, after.locked_by) == ("ready", 0, None)
 
 
+def test_garbage_is_collected_while_jobs_run(program: Program) -> None:
+    """It was not while modules were imported, which then stay."""
+    program.write(
+        "looking.py",
+        "import gc\n"
+        "from work import App, mark\n"
+        "app = App()\n"
+        "@app.task\n"
+        "async def look():\n"
+        "    mark([gc.isenabled(), gc.get_threshold()[0], gc.get_freeze_count() > 0])\n",
+    )
+    program.add("look")
+    assert program.run("run", "looking:app", "--once").returncode == 0
+    program.write("choosing.py", "from looking import *\ngc.set_threshold(1234)\n")
+    program.add("look")
+    assert program.run("run", "choosing:app", "--once").returncode == 0
+    assert program.ran() == ["[True, 700, True]", "[True, 1234, True]"]
+
+
 def test_uvloop_runs_the_worker_where_it_is_installed(program: Program) -> None:
     """A stand-in, so that the choice is seen wherever the tests run."""
     program.write(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -150,6 +151,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     if supervisor is None and wants_children and not options["schema_only"]:
         ctx.exit(_supervise(options))
     _leave_early_on_signals()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(0)  # modules being imported are no garbage
     app = _make_app(options)
     logs.configure(
         options["log_level"] or app.settings.log_level,
@@ -161,7 +164,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     _check_names(ctx, app, options)
     _tell_of_crontab(app, options)
     with asyncio.Runner(loop_factory=_loop_factory()) as worker:
-        code, stuck = worker.run(_work(app, options, supervisor))
+        code, stuck = worker.run(_work(app, options, supervisor, thresholds))
     if stuck:
         # A function still runs in a thread that nothing can stop; its job was handed back.
         logging.shutdown()
@@ -246,11 +249,15 @@ async def _migrate(app: App) -> None:
 
 
 async def _work(
-    app: App, options: Mapping[str, Any], supervisor: supervised.Supervised | None
+    app: App,
+    options: Mapping[str, Any],
+    supervisor: supervised.Supervised | None,
+    thresholds: tuple[int, int, int],
 ) -> tuple[int, bool]:
     """The exit code, and whether a thread is left that keeps the process from ending."""
     try:
         runner = await _start(app, options)
+        _collect_garbage(thresholds)
         if supervisor is not None:
             supervisor.say_ready()
         await runner.wait()
@@ -260,6 +267,14 @@ async def _work(
         await app.close()
     again = supervisor is not None and runner.worker.why == "max_jobs"
     return (supervised.AGAIN if again else DONE), runner.threads_left
+
+
+def _collect_garbage(thresholds: tuple[int, int, int]) -> None:
+    """From now on, unless the user's module has a mind of its own. What is there stays: no
+    collection need look at it again, nor the one at the end of the process."""
+    gc.freeze()
+    if gc.get_threshold()[0] == 0:
+        gc.set_threshold(*thresholds)
 
 
 async def _start(app: App, options: Mapping[str, Any]) -> Runner:

@@ -94,18 +94,31 @@ async def run_once(orders: Orders) -> None:
         await child.kill()
 
 
+async def import_driver(orders: Orders) -> None:
+    """A process that does nothing but import what any such program needs."""
+    driver = "sqlite3" if orders.address.url.startswith("sqlite:") else "psycopg"
+    child = Child(await _execute(orders, "-c", f"import asyncio, {driver}"))
+    try:
+        await child.wait()
+    finally:
+        await child.kill()
+
+
 async def _start(orders: Orders, module: str, *arguments: str) -> Child:
+    return Child(await _execute(orders, "-m", module, *arguments))
+
+
+async def _execute(orders: Orders, *arguments: str) -> asyncio.subprocess.Process:
     # The URL is not an argument, since everybody on the machine can read those.
     environment = {**os.environ, ENVIRONMENT: msgspec.json.encode(orders).decode()}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", module, *arguments),
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", *arguments),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
         limit=_LONGEST_LINE,
         start_new_session=True,
     )
-    return Child(process)
 
 
 async def all_ready(children: list[Child]) -> None:

@@ -110,7 +110,8 @@ def _startup(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
         "startup",
         f"{each['program_ms']:.0f} ms for `windlass run --once` with nothing to do;"
         f" {each['process_ms']:.0f} ms for an app's process,"
-        f" {each['inside_ms']:.0f} ms of it from open to close",
+        f" {each['inside_ms']:.0f} ms of it from open to close;"
+        f" Python with asyncio and the driver alone takes {each['limit_ms']:.0f} ms",
     )
 
 

@@ -6,7 +6,6 @@ import re
 from typing import Any
 from urllib.parse import unquote_plus
 
-import json5
 import msgspec
 
 from windlass.errors import CrontabError, CrontabProblem
@@ -171,6 +170,8 @@ def _decode(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
+        import json5
+
         return json5.loads(text)
 
 

@@ -56,7 +56,6 @@ from windlass.stores.postgres.added import added
 from windlass.stores.postgres.batches import Batches
 from windlass.stores.postgres.connection import Stock, one_line
 from windlass.stores.postgres.crew import Crew, fetch_row, fetch_rows
-from windlass.stores.postgres.examine import examine
 from windlass.stores.postgres.gather import Gather
 from windlass.stores.postgres.handlers import HandlerConnections
 from windlass.stores.postgres.joined import PostgresJoined
@@ -609,6 +608,8 @@ class PostgresStore:
     # ── operators ──
 
     async def examine(self) -> list[Finding]:
+        from windlass.stores.postgres.examine import examine
+
         return await asyncio.to_thread(
             examine, self._address, self.schema, listens=self._listen, pool_size=self._pool_size
         )
