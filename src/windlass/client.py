@@ -75,14 +75,11 @@ class Preparer:
     def prepare(self, specs: Iterable[JobSpec]) -> list[NewJob]:
         """Jobs by name: any payload will do, known task or not."""
         limit = self._max_payload
-        return [
-            _with_payload(self._checked(spec), payloads.encode(spec.payload, limit=limit))
-            for spec in specs
-        ]
+        return [self._checked(spec)(payloads.encode(spec.payload, limit=limit)) for spec in specs]
 
     def prepare_typed(self, spec: JobSpec, values: Iterable[Any]) -> list[NewJob]:
         """Jobs of a task handle: one spec for all, and each payload must fit the function."""
-        base = self._checked(spec)
+        make = self._checked(spec)
         check = self._registry.get(spec.task).style.check
         limit = self._max_payload
         new = []
@@ -90,11 +87,12 @@ class Preparer:
         for value in values:
             payload = encode(value, limit=limit)
             check(payload)
-            new.append(_with_payload(base, payload))
+            new.append(make(payload))
         return new
 
-    def _checked(self, spec: JobSpec) -> NewJob:
-        """Everything but the payload, with the task's own options where the job says nothing."""
+    def _checked(self, spec: JobSpec) -> Callable[[str], NewJob]:
+        """Makes the job of a payload; all else is checked here, once, with the task's own options
+        where the job says nothing."""
         task = self._registry.find(spec.task)
         queue, priority, flags = spec.queue, spec.priority, spec.flags
         max_attempts = spec.max_attempts
@@ -106,37 +104,34 @@ class Preparer:
             flags = options.flags if flags is None else flags
         if spec.run_at is not None and spec.delay is not None:
             raise InstantError("give run_at or delay, not both", field="run_at")
-        run_at = names.check_instant(spec.run_at)
-        delay = names.check_seconds(spec.delay, "delay")
-        return NewJob(
-            names.check_task(spec.task) if task is None else task.name,
-            payloads.EMPTY,
-            names.check_queue(queue),
-            None if run_at is None else to_micros(run_at),
-            0 if delay is None else round(delay * 1e6),
-            names.check_max_attempts(max_attempts),
-            names.check_key(spec.key),
-            names.check_key_mode(spec.key_mode),
-            0 if priority is None else names.check_priority(priority),
-            names.check_flags(flags),
-            names.check_seconds(spec.keep, "keep"),
-        )
+        name = names.check_task(spec.task) if task is None else task.name
+        queue = names.check_queue(queue)
+        instant = names.check_instant(spec.run_at)
+        run_at = None if instant is None else to_micros(instant)
+        seconds = names.check_seconds(spec.delay, "delay")
+        delay = 0 if seconds is None else round(seconds * 1e6)
+        max_attempts = names.check_max_attempts(max_attempts)
+        key, key_mode = names.check_key(spec.key), names.check_key_mode(spec.key_mode)
+        priority = 0 if priority is None else names.check_priority(priority)
+        flags = names.check_flags(flags)
+        keep = names.check_seconds(spec.keep, "keep")
 
+        def make(payload: str) -> NewJob:
+            return NewJob(
+                name,
+                payload,
+                queue,
+                run_at,
+                delay,
+                max_attempts,
+                key,
+                key_mode,
+                priority,
+                flags,
+                keep,
+            )
 
-def _with_payload(new: NewJob, payload: str) -> NewJob:
-    return NewJob(
-        new.task,
-        payload,
-        new.queue,
-        new.run_at,
-        new.delay,
-        new.max_attempts,
-        new.key,
-        new.key_mode,
-        new.priority,
-        new.flags,
-        new.keep,
-    )
+        return make
 
 
 class Client:

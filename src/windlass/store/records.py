@@ -23,7 +23,7 @@ CANCELLED_KEPT = 7 * 24 * 3600.0
 """Seconds a cancelled job can still be seen."""
 
 
-class NewJob(msgspec.Struct, frozen=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A validated request to add one job. None means *unset*, never zero.
 
     The job is due at `run_at`, or `delay` microseconds from the database's now.

@@ -21,17 +21,22 @@ def added(new: Sequence[NewJob], now: int, ids: Sequence[int]) -> list[Job]:
     at = to_datetime(now)
     jobs = []
     values = payloads.decode(list_of_payloads(new))
+    run_at, delay = None, 0
+    due_at, state = at, rules.waiting_state(now, now)
     for job, job_id, payload in zip(new, ids, values, strict=True):
-        due = rules.due(job, now)
+        if job.run_at != run_at or job.delay != delay:  # seldom: most calls have one instant
+            run_at, delay = job.run_at, job.delay
+            due = rules.due(job, now)
+            due_at, state = to_datetime(due), rules.waiting_state(due, now)
         # By position, in the order of Job's fields: names would take several times as long.
         jobs.append(
             Job(
                 job_id,
                 job.task,
                 payload,
-                rules.waiting_state(due, now),
+                state,
                 job.priority,
-                at if due == now else to_datetime(due),
+                due_at,
                 0,
                 DEFAULT_MAX_ATTEMPTS if job.max_attempts is None else job.max_attempts,
                 None,
