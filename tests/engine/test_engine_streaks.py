@@ -175,6 +175,35 @@ async def test_claims_and_settlements_are_even_and_always_under_way(bench: Bench
 
 
 @virtual
+async def test_the_next_claim_is_sent_before_the_jobs_of_the_last_one_run(bench: Bench) -> None:
+    """Also where the store sends it from a task of its own: the database has work meanwhile."""
+    claim = bench.ledger.claim
+
+    async def claim_in_a_task(request: ClaimRequest) -> list[Lease]:
+        async def send() -> list[Lease]:
+            bench.seen.append("sent")
+            await asyncio.sleep(0.010)
+            return await claim(request)
+
+        leases = await asyncio.create_task(send())
+        bench.seen.append("answered")
+        return leases
+
+    bench.ledger.claim = claim_in_a_task  # type: ignore[method-assign]
+
+    @bench.app.task
+    async def t() -> None:
+        if bench.seen[-1] != "job":
+            bench.seen.append("job")
+
+    await bench.ledger.enqueue([NewJob(task="t")] * 2_010)
+    await bench.start(concurrency=10)
+    await wait_until(lambda: len(bench.ledger.settled) == 2_010)
+    # The first claim is of ten, because nobody knows yet how quick the jobs are.
+    assert bench.seen[:7] == ["sent", "answered", "job", "sent", "answered", "sent", "job"]
+
+
+@virtual
 async def test_outcomes_wait_for_no_others_while_handlers_wait(bench: Bench) -> None:
     ended: dict[int, float] = {}
     settled: dict[int, float] = {}

@@ -122,12 +122,17 @@ class Slots:
                 self._buffer.appendleft(delivery)
             else:
                 append(delivery)
-        added = len(self._buffer) - before
-        while added and self._idle:
+        # Not before whoever feeds has asked for more: jobs that never wait keep the loop to
+        # themselves, and the store would have nothing to do meanwhile.
+        self._loop.call_soon(self._rouse, len(self._buffer) - before)
+
+    def _rouse(self, count: int) -> None:
+        """Wake up so many slots that wait for a job."""
+        while count and self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                added -= 1
+                count -= 1
 
     def hand_back(self, older_than: float = 0.0) -> int:
         """Return buffered jobs that have waited longer than `older_than` seconds."""
