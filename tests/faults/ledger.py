@@ -23,10 +23,12 @@ def record(path: str | Path, event: str, **details: Any) -> None:
 
 
 def read(path: str | Path) -> list[dict[str, Any]]:
+    """Whole lines: a reader may see the beginning of one that is being written."""
     file = Path(path)
     if not file.exists():
         return []
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    *lines, _ = file.read_text().split("\n")
+    return [json.loads(line) for line in lines]
 
 
 def starts(events: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:

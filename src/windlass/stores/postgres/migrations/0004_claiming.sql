@@ -315,16 +315,17 @@ BEGIN
       ids[place] := (_marks -> _tasks[place] ->> 2)::bigint;
     END LOOP;
   END IF;
+  bases := ARRAY(SELECT b.base FROM {schema}._batches AS b);
   -- To pass by a row that another claim has locked costs many times what one of its batch does: so
   -- where there are batches, claims that may take another one take turns. But nobody waits long.
-  IF _limit >= 500 AND EXISTS (SELECT FROM {schema}._batches) THEN
+  IF _limit >= 500 AND bases <> '{}' THEN
     FOR attempt IN 1 .. 10 LOOP
       EXIT WHEN pg_try_advisory_xact_lock({turn});
       PERFORM pg_sleep(0.001);
     END LOOP;
+    bases := ARRAY(SELECT b.base FROM {schema}._batches AS b);
   END IF;
   LOOP
-    bases := ARRAY(SELECT b.base FROM {schema}._batches AS b);
     held := '{}';
     IF bases <> '{}' THEN
       SELECT coalesce(range_agg(r.span), '{}') INTO held
@@ -357,6 +358,7 @@ BEGIN
         AND b.ids && {schema}._spans(
           ARRAY(SELECT j.id FROM {schema}._jobs AS j WHERE j.ctid = ANY (picked)))
     );
+    bases := ARRAY(SELECT b.base FROM {schema}._batches AS b);
   END LOOP;
   RETURN picked;
 END $$;
@@ -398,7 +400,9 @@ DECLARE
     + pg_stat_get_xact_tuples_returned({bells_index}::regclass);
   batches_before bigint := pg_stat_get_xact_tuples_returned({batches_index}::regclass);
 BEGIN
-  PERFORM {schema}._need_read_committed();
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    PERFORM {schema}._need_read_committed();
+  END IF;
   is_more := false;
   next_after := _after;
   next_bell := _bell;
