@@ -54,7 +54,8 @@ the rounds' ratios), so that above 1 {first} is the faster one."""
 LATENCY_TEXT = """\
 From the call that adds a job to the first line of its handler in an idle worker of another process;
 {samples:,} samples of each, taken in turns. Less is better; in brackets the multiple of the first
-row."""
+row. Bare SQL is the limit here too: an `INSERT` whose trigger notifies, and a claim on the very
+connection that listens."""
 SQLITE_TEXT = """\
 The cycle on a file: jobs per second, and in brackets {first}'s figure divided by this one."""
 COST_TEXT = """\

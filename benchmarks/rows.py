@@ -93,7 +93,7 @@ def steps(plan: Plan, systems: Sequence[System], wanted: Sequence[str]) -> list[
 
 _MAIN = (WINDLASS, BARE, GRAPHILE)
 _POSTGRES = (*_MAIN, GRAPHILE_DEFAULT, PGQUEUER_100, PROCRASTINATE)
-_PICKUP = (WINDLASS, GRAPHILE, GRAPHILE_DEFAULT, PGQUEUER_100, PROCRASTINATE)
+_PICKUP = (WINDLASS, BARE, GRAPHILE, GRAPHILE_DEFAULT, PGQUEUER_100, PROCRASTINATE)
 
 
 def _taking_part(row: str, first: bool) -> tuple[System, ...]:

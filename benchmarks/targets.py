@@ -178,6 +178,11 @@ def targets(result: Result) -> Iterator[Target]:
             at_least=False,
             against="graphile-worker, the better of both",
         )
+    yield Target(
+        *("pickup latency of an idle worker, p50", own("pickup50"), None, _ms),
+        below=of(BARE, "pickup50"),
+        against="bare SQL: an `INSERT` that notifies, and a claim by whoever is notified",
+    )
     yield from _beside(plan)
     yield from _serial(plan)
     yield from _held(plan, result.median(WINDLASS.name, "held.claims"))

@@ -6,6 +6,8 @@ One table, batches of 500, one connection for each process; no retries, leases, 
 from __future__ import annotations
 
 import asyncio
+import select
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,15 @@ from benchmarks.systems.base import Seen, System, python_command, python_version
 
 BATCH = 500
 SCHEMA = "bare"
+NOTIFY = (
+    f"""
+    CREATE FUNCTION {SCHEMA}.tell() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN PERFORM pg_notify('{SCHEMA}', ''); RETURN NULL; END $$
+    """,
+    f"CREATE TRIGGER tell AFTER INSERT ON {SCHEMA}.bare_jobs EXECUTE FUNCTION {SCHEMA}.tell()",
+    f"LISTEN {SCHEMA}",
+)
+"""What a worker does that waits for jobs: only where latency is measured."""
 
 
 class Side:
@@ -48,16 +59,33 @@ class Side:
         self._limit.close()
 
     async def work(self, seen: Seen | None, ready: Callable[[], None]) -> None:
-        ready()
-        await asyncio.to_thread(self._work)
+        if seen is None:
+            ready()
+            await asyncio.to_thread(self._work)
+        else:
+            await asyncio.to_thread(self._work_when_told, seen, ready)
         self._limit.close()
 
     def _work(self) -> None:
-        import time
-
         while not self._stopping:
             if not self._limit.work(BATCH):
                 time.sleep(0.0005)
+
+    def _work_when_told(self, seen: Seen, ready: Callable[[], None]) -> None:
+        """Nothing is between the notification and the claim: one connection has both."""
+        connection = self._limit.connection
+        for statement in NOTIFY:
+            connection.execute(statement)
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        ready()
+        while not self._stopping:
+            if not poll.poll(100):
+                continue
+            connection.pgconn.consume_input()
+            while connection.pgconn.notifies():
+                pass
+            self._limit.work(1, lambda payload: seen(payload["id"]))
 
     async def stop(self) -> None:
         self._stopping = True

@@ -41,8 +41,10 @@ def test_callers_at_once_have_a_figure_of_their_own(pg18: Cluster) -> None:
 
 
 def test_every_latency_sample_is_of_the_job_that_was_added(pg18: Cluster) -> None:
-    figures = scenarios.pickup(pg18, [WINDLASS], 3)[WINDLASS.name]
-    assert 0 < figures["pickup50"] <= figures["pickup95"] <= figures["pickup99"]
+    found = scenarios.pickup(pg18, [WINDLASS, BARE], 3)
+    assert found.keys() == {WINDLASS.name, BARE.name}
+    for figures in found.values():
+        assert 0 < figures["pickup50"] <= figures["pickup95"] <= figures["pickup99"]
 
 
 def test_each_kind_of_backlog_has_a_figure_beside_the_clean_one(pg18: Cluster) -> None:

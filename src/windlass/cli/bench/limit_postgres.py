@@ -6,6 +6,7 @@ as text, because psycopg would decode `json` one by one with the standard librar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -45,33 +46,33 @@ class PostgresLimit:
     takes_turns = False
 
     def __init__(self, address: Address) -> None:
-        self._connection: psycopg.Connection[Any] = psycopg.connect(
+        self.connection: psycopg.Connection[Any] = psycopg.connect(
             address.url, autocommit=True, prepare_threshold=0, application_name="windlass bench"
         )
         table = sql.Identifier(address.schema, "bare_jobs")
         self._table, self._add, self._add_one, self._claim, self._delete = (
-            sql.SQL(text).format(table=table).as_string(self._connection).encode()
+            sql.SQL(text).format(table=table).as_string(self.connection).encode()
             for text in (_TABLE, _ADD, _ADD_ONE, _CLAIM, _DELETE)
         )
 
     def create(self) -> None:
-        with self._connection.transaction():
+        with self.connection.transaction():
             for statement in self._table.split(b";")[:-1]:
-                self._connection.execute(statement)
+                self.connection.execute(statement)
 
     def add(self, payloads: list[str]) -> None:
-        self._connection.execute(self._add, [payloads])
+        self.connection.execute(self._add, [payloads])
 
     def add_one(self, payload: str) -> None:
-        self._connection.execute(self._add_one, [payload]).fetchone()
+        self.connection.execute(self._add_one, [payload]).fetchone()
 
-    def work(self, most: int) -> int:
-        rows = self._connection.execute(self._claim, [most]).fetchall()
+    def work(self, most: int, handler: Callable[[Any], object] = lambda payload: None) -> int:
+        rows = self.connection.execute(self._claim, [most]).fetchall()
         if rows:
             for row in rows:
-                decode(row[1])
-            self._connection.execute(self._delete, [[row[0] for row in rows]])
+                handler(decode(row[1]))
+            self.connection.execute(self._delete, [[row[0] for row in rows]])
         return len(rows)
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()

@@ -146,8 +146,8 @@ class Listener:
 
 
 def _heard(pgconn: PGconn) -> list[bytes]:
-    """The payloads of what has arrived; together they are one hint. The driver's own way to ask
-    takes thirty times as long, while a job waits."""
+    """The payloads of what has arrived; together they are one hint. The driver's own generator
+    would take several times as long, while a job waits."""
     pgconn.consume_input()
     payloads = []
     while notice := pgconn.notifies():
