@@ -98,7 +98,7 @@ FIGURES = {
     "sqlite": ("sqlite",),
     "wal": ("wal_bytes",),
     "pickup": ("pickup50", "pickup95"),
-    "startup": ("startup.program", "startup.process", "startup.inside"),
+    "startup": ("startup.program", "startup.process", "startup.inside", "startup.limit"),
     "serial": ("serial.clean", "serial.each50", "serial.each1"),
     "backlog": tuple(f"backlog.{kind}" for kind in BESIDE),
     "backlog-large": tuple(f"backlog-large.{kind}" for kind in BESIDE),
