@@ -204,7 +204,11 @@ def test_large_claims_take_turns_but_wait_for_nobody(made: Schema) -> None:
     ):
         begun = _claim_by_hand(second, made, "w2", 50, 10**9)
         of_first = _claim_by_hand(first, made, "w1", 500, 2 * 10**9)
-        turns = _ask(made, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+        turns = _ask(
+            made,
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = %s",
+            first.info.backend_pid,
+        )
         of_second = _claim_by_hand(second, made, "w2", 500, 3 * 10**9)
         first.commit()
     assert turns == [(1,)]
