@@ -69,7 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise SystemExit("the run that is continued has its plan already")
         result.forget(options.redo)
         wanted = options.redo or wanted
-    result.command = result.command or shlex.join(["python", "-m", "benchmarks.run", *given])
+    command = shlex.join(["python", "-m", "benchmarks.run", *given])
+    if not result.command:
+        result.command = command
+    elif options.redo:
+        result.command += f" && {command}"
     result.started_at = result.started_at or results.now()
     result.load_before = result.load_before or os.getloadavg()[0]
     result.machine = results.machine(options.folder or Path(tempfile.gettempdir()))

@@ -72,7 +72,7 @@ def latch(schema: str) -> int:
 
 
 def turn(schema: str) -> int:
-    """The advisory lock of the claim that takes many jobs just now."""
+    """The number of the advisory lock of whichever claim takes many jobs just now."""
     return _lock_number("turn", schema)
 
 
