@@ -72,20 +72,34 @@ class Side:
                 time.sleep(0.0005)
 
     def _work_when_told(self, seen: Seen, ready: Callable[[], None]) -> None:
-        """Nothing is between the notification and the claim: one connection has both."""
+        """Nothing is between the notification and the claim: one connection has both.
+
+        A notification may also come with the answer to a statement, and then psycopg reads it: the
+        handler is told of it, and the socket will not show it. So each claim begins after the last
+        notification was taken note of, and claims go on until one finds no job.
+        """
         connection = self._limit.connection
+        is_told = False
+
+        def hear(_: object) -> None:
+            nonlocal is_told
+            is_told = True
+
+        connection.add_notify_handler(hear)
         for statement in NOTIFY:
             connection.execute(statement)
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)
         ready()
         while not self._stopping:
-            if not poll.poll(100):
+            if not is_told and not poll.poll(100):
                 continue
             connection.pgconn.consume_input()
             while connection.pgconn.notifies():
                 pass
-            self._limit.work(1, lambda payload: seen(payload["id"]))
+            is_told = False
+            while self._limit.work(1, lambda payload: seen(payload["id"])):
+                pass
 
     async def stop(self) -> None:
         self._stopping = True

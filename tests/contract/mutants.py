@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from windlass.clock import SYSTEM, Clock
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store.records import (
@@ -37,6 +38,7 @@ from windlass.store.records import (
 from windlass.store.rules import Row, add_to_log
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 from windlass.stores.memory import MemoryStore
+from windlass.testing.contract.concurrency import RIVALS
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,22 @@ class Mutant:
 
 
 MUTANTS: list[Mutant] = []
+
+
+class Gap:
+    """The gap between a look and the lock that should have covered it: all rivals meet in it once.
+
+    The first calls of all rivals have then looked before any of them changes anything, on every
+    machine. Later calls pass through.
+    """
+
+    def __init__(self) -> None:
+        self._meeting = threading.Barrier(RIVALS)
+        self._places = itertools.count()
+
+    def wait_for_rivals(self) -> None:
+        if next(self._places) < RIVALS:
+            self._meeting.wait()
 
 
 def killed_by(*killers: str) -> Callable[[type[MemoryStore]], type[MemoryStore]]:
@@ -394,9 +412,13 @@ class AHeadNobodyHereMayRunHoldsItsQueue(MemoryStore):
     "concurrency.one_open_job_per_key[unsafe_dedupe]",
 )
 class KeyRace(MemoryStore):
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        super().__init__(clock)
+        self._gap = Gap()
+
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         found = [self._keyed(new.key or "") for new in jobs]
-        time.sleep(0.001)  # the gap that the lock closes, wide enough for a rival
+        self._gap.wait_for_rivals()
         if any(row is None for row in found):
             with self._lock:
                 rows = {row.id: row.key for row in self._rows.values()}
@@ -1024,12 +1046,16 @@ class FiredJobsLoseTheirFlags(MemoryStore):
 
 @killed_by("schedules_at_once.an_instant_is_fired_by_one")
 class FireLooksBeforeItLocks(MemoryStore):
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        super().__init__(clock)
+        self._gap = Gap()
+
     async def fire(
         self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
     ) -> Fired:
         known = self._schedules.get(identifier)
         if known is not None and known.floor_at == expected < until:
-            time.sleep(0.001)
+            self._gap.wait_for_rivals()
             _set(self, identifier, floor_at=expected)
         return await super().fire(identifier, expected, until, jobs)
 

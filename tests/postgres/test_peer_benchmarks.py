@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import select
+
 import pytest
 
 from benchmarks import own, scenarios
 from benchmarks.process import Child, ChildError
-from benchmarks.systems import BARE, WINDLASS
+from benchmarks.systems import BARE, WINDLASS, bare
 from benchmarks.systems.base import System
-from tests.postgres.cluster import Cluster
+from tests.postgres.cluster import Cluster, fresh_database
 from windlass.cli.bench import KINDS
 
 JOBS, LONGEST = 1_000, 20.0
@@ -45,6 +48,42 @@ def test_every_latency_sample_is_of_the_job_that_was_added(pg18: Cluster) -> Non
     assert found.keys() == {WINDLASS.name, BARE.name}
     for figures in found.values():
         assert 0 < figures["pickup50"] <= figures["pickup95"] <= figures["pickup99"]
+
+
+def test_a_notification_that_comes_with_an_answer_is_not_lost(pg18: Cluster) -> None:
+    """The bare worker's own statement reads the notification of the next job from the socket."""
+    seen: list[int] = []
+
+    async def scenario(url: str) -> None:
+        producer, worker = bare.Side(url, {}), bare.Side(url, {})
+        loop, is_ready, both = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+
+        def ready() -> None:
+            loop.call_soon_threadsafe(is_ready.set)
+
+        def see(number: int) -> None:
+            """Between the claim of this job and the statement that deletes it."""
+            seen.append(number)
+            if number == 0:
+                asyncio.run(producer.add_one(1))
+                socket = worker._limit.connection.fileno()
+                assert select.select([socket], [], [], 60)[0], "the server sent no notification"
+            else:
+                loop.call_soon_threadsafe(both.set)
+
+        await producer.install()
+        producer = bare.Side(url, {})
+        working = asyncio.ensure_future(worker.work(see, ready))
+        await is_ready.wait()
+        await producer.add_one(0)
+        await both.wait()
+        await worker.stop()
+        await working
+        await producer.close()
+
+    with fresh_database(pg18) as url:
+        asyncio.run(scenario(url))
+    assert seen == [0, 1]
 
 
 def test_each_kind_of_backlog_has_a_figure_beside_the_clean_one(pg18: Cluster) -> None:

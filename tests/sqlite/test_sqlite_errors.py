@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
+import tempfile
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -60,17 +61,22 @@ def test_a_directory_instead_of_a_file(tmp_path: Path) -> None:
     assert "is a directory" in _refusal(tmp_path)
 
 
-def _open_to_nobody(folder: Path, mode: int) -> None:
-    """An ordinary user may come here, and find only this folder as it is meant to be."""
-    for parent in folder.parents:
-        if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o055)
-    folder.chmod(mode)
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that an ordinary user can reach, which no other pytest process locks again.
+
+    pytest keeps `tmp_path` for its own user, and each start of it takes away what a test has
+    opened there.
+    """
+    with tempfile.TemporaryDirectory(prefix="windlass-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 @pytest.mark.parametrize("which", ["file", "folder"])
-def test_what_may_only_be_read(tmp_path: Path, which: str) -> None:
-    folder = tmp_path / "data"
+def test_what_may_only_be_read(public_folder: Path, which: str) -> None:
+    folder = public_folder / "data"
     folder.mkdir()
     path = folder / "jobs.db"
 
@@ -80,7 +86,7 @@ def test_what_may_only_be_read(tmp_path: Path, which: str) -> None:
 
     run(make())
     path.chmod(0o444 if which == "file" else 0o666)
-    _open_to_nobody(folder, 0o777 if which == "file" else 0o555)
+    folder.chmod(0o777 if which == "file" else 0o555)
     said = finish(child("attempt", path))
     assert said == (
         f"StoreUnavailableError: {path} is read-only; make the file and its directory writable\n"
