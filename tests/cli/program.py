@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from click.testing import CliRunner, Result
 
+from tests.patience import PATIENCE
 from windlass import App, Job
 from windlass.cli import cli
 
 T = TypeVar("T")
 
-PATIENCE = 30.0
 WINDLASS = (sys.executable, "-P", "-m", "windlass")
 
 WORK = '''

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.cli.program import PATIENCE, WINDLASS, Program
+from tests.cli.program import WINDLASS, Program
+from tests.patience import PATIENCE
 
 
 def test_add_prints_the_id_and_stores_what_was_asked(program: Program) -> None:

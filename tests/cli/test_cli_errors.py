@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from tests.cli.program import PATIENCE, Program
+from tests.cli.program import Program
+from tests.patience import PATIENCE
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.doc_pages import README, RUNNABLE, Block, Setup, blocks, pages, parts
+from tests.patience import PATIENCE
 
 CHILD = Path(__file__).with_name("block_child.py")
 LOAD = "import runpy, sys; sys.path.insert(0, ''); runpy.run_path(sys.argv[1], run_name='loaded')"
-SECONDS = 30
 MACHINE = ("make", "pip", "sudo", "systemctl")
 
 PAGES = [page for page in pages() if any(b.language in RUNNABLE for b in blocks(page))]
@@ -130,7 +130,7 @@ class Story:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=SECONDS,
+            timeout=PATIENCE,
         )
         assert done.returncode == wanted, f"{block} ended with {done.returncode}:\n{done.stdout}"
         self.output += done.stdout
@@ -148,7 +148,7 @@ class Story:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        watchdog = threading.Timer(SECONDS, process.kill)
+        watchdog = threading.Timer(PATIENCE, process.kill)
         watchdog.start()
         with process:
             assert process.stdout is not None

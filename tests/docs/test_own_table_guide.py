@@ -24,12 +24,12 @@ import pytest
 import windlass
 from tests.docs import test_examples
 from tests.docs.doc_pages import DOCS, Block, Setup, parts, table_rows
+from tests.patience import PATIENCE
 from tests.postgres.cluster import fresh_database, shared_cluster
 from windlass.stores.table.columns import COLUMNS
 
 PAGE = DOCS / "guides" / "own-table.md"
 MARK = "skip because tests/docs/test_own_table_guide.py runs it on a server"
-SECONDS = 30
 PROGRAM = "example_jobs.py"
 START = f"$ python {PROGRAM}"
 
@@ -94,7 +94,7 @@ class Guide:
         try:
             self.wait_for_the_end(process)
             process.send_signal(signal.SIGINT)
-            output, _ = process.communicate(timeout=SECONDS)
+            output, _ = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
             process.wait()
@@ -104,7 +104,7 @@ class Guide:
 
     def wait_for_the_end(self, process: subprocess.Popen[str]) -> None:
         open_rows = "SELECT FROM example_jobs WHERE state IN ('queued', 'processing', 'errored')"
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + PATIENCE
         while self.db.execute(open_rows).rowcount:
             assert process.poll() is None, process.communicate()[0]
             assert time.monotonic() < deadline, "the rows did not end"
@@ -129,7 +129,7 @@ async def reset_until_ended(db: psycopg.Connection[Any], url: str, row: int) -> 
     async with windlass.TableStore(url, options) as store:
         resetter = windlass.Resetter(store, interval=0.05)
         await resetter.start()
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 [state] = db.execute("SELECT state FROM example_jobs WHERE id = %s", [row])
                 if state != ("queued",):

@@ -6,6 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from tests.patience import PATIENCE
 from windlass import App
 
 SCRIPT = """#!/bin/sh
@@ -45,7 +46,7 @@ def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
     home = Path.cwd()
     os.chdir(tmp_path)
     try:
-        child = asyncio.run(asyncio.wait_for(body(), 30))
+        child = asyncio.run(asyncio.wait_for(body(), PATIENCE))
     finally:
         os.chdir(home)
     assert not is_running(child)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.engine.engine_kit import Bench, virtual, wait_until
+from tests.patience import PATIENCE
 from windlass import AbortReason, App, Context, JobState
 from windlass.engine.keeper import Keeper, KeeperTask, KeeperThread
 from windlass.engine.outage import Outage
@@ -402,7 +403,7 @@ def test_a_handler_that_blocks_the_loop_keeps_its_lease() -> None:
         job = await blocks.aenqueue()
         runner = await app.run(handle_signals=False)
         thread.start()
-        done = await app.client.wait_for(job.id, timeout=20)
+        done = await app.client.wait_for(job.id, timeout=PATIENCE)
         stop.set()
         thread.join()
         await runner.stop()

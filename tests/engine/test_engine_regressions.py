@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from tests.engine.engine_kit import Bench, virtual, wait_until
+from tests.patience import PATIENCE
 from windlass import App, Context, Job, JobState, RetryAfter
 from windlass.store.records import ClaimRequest, Lease, NewJob, Settled
 
-LONG = 20.0
 """Real seconds after which something that must happen is given up."""
 
 
@@ -278,7 +278,7 @@ def test_the_keeper_ends_with_its_event_loop() -> None:
         raise ValueError("the request failed")
 
     with pytest.raises(ValueError, match="the request failed"):
-        asyncio.run(asyncio.wait_for(main(), LONG))
+        asyncio.run(main())
     [keeper] = keepers
     keeper.join(10)
     assert not keeper.is_alive()
@@ -301,7 +301,7 @@ def test_one_sigterm_stops_both_runners_of_a_loop() -> None:
             runners = [await app.run(only=["a"]), await app.run(only=["b"])]
             waits = [asyncio.create_task(runner.wait()) for runner in runners]
             os.kill(os.getpid(), signal.SIGTERM)
-            done, _ = await asyncio.wait(waits, timeout=5)
+            done, _ = await asyncio.wait(waits)
             print(json.dumps(len(done)), flush=True)
             os._exit(0)
 
@@ -311,7 +311,7 @@ def test_one_sigterm_stops_both_runners_of_a_loop() -> None:
         [sys.executable, "-c", textwrap.dedent(text)],
         capture_output=True,
         text=True,
-        timeout=LONG,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -357,7 +357,7 @@ _said = threading.Event()
 
 def speaks_late(ctx: Context) -> None:
     def later() -> None:
-        _next_job_runs.wait(LONG)
+        _next_job_runs.wait(PATIENCE)
         try:
             ctx.log("said by the first job")
         finally:
@@ -368,7 +368,7 @@ def speaks_late(ctx: Context) -> None:
 
 def listens(ctx: Context) -> bool:
     _next_job_runs.set()
-    said = _said.wait(LONG)
+    said = _said.wait(PATIENCE)
     ctx.log("said by the second job")
     return said
 
@@ -388,12 +388,12 @@ def with_processes(body: Callable[[App, Any], Awaitable[Any]], concurrency: int 
             app.task(executor="process", max_attempts=1)(function)
         runner = await app.run(handle_signals=False, concurrency=concurrency)
         try:
-            return await asyncio.wait_for(body(app, runner), LONG)
+            return await asyncio.wait_for(body(app, runner), PATIENCE)
         finally:
             await runner.stop()
             await app.close()
 
-    return asyncio.run(asyncio.wait_for(main(), LONG + 10))
+    return asyncio.run(main())
 
 
 async def ended(app: App, job: Job) -> Job:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults import ledger
+from tests.patience import PATIENCE
 from windlass import App
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +65,7 @@ class Place:
     def counts(self) -> dict[str, int]:
         return self.app.sync.counts()
 
-    def until_empty(self, timeout: float = 30.0) -> None:
+    def until_empty(self, timeout: float = PATIENCE) -> None:
         """Wait until no job is left, whatever its state."""
         until(lambda: sum(self.counts().values()) == 0, "all jobs to be done", timeout)
 
@@ -73,7 +74,7 @@ class Place:
         for worker in self.workers:
             if worker.poll() is None:
                 worker.send_signal(signal.SIGTERM)
-        codes = [worker.wait(timeout=30) for worker in self.workers]
+        codes = [worker.wait(timeout=PATIENCE) for worker in self.workers]
         self.workers = []
         return codes
 
@@ -91,7 +92,7 @@ def place(folder: Path) -> Iterator[Place]:
         asyncio.run(here.app.close())
 
 
-def until(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
+def until(condition: Callable[[], Any], what: str, timeout: float = PATIENCE) -> Any:
     """Wait until `condition` holds, and say what was waited for if it never does."""
     deadline = time.monotonic() + timeout
     while True:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from tests.faults import fail_points, ledger
 from tests.faults.kit import ROOT, until
 from tests.faults.shifting import ShiftedClock
+from tests.patience import PATIENCE
 from windlass import App, parse_crontab
 
 MINUTE = timedelta(minutes=1)
@@ -87,7 +88,7 @@ class Place(ABC):
         for worker in self.workers:
             if worker.poll() is None:
                 worker.send_signal(signal.SIGTERM)
-        codes = sorted(worker.wait(timeout=30) for worker in self.workers)
+        codes = sorted(worker.wait(timeout=PATIENCE) for worker in self.workers)
         self.workers = []
         sick = _SICK.search(self.log.read_text())
         assert sick is None, self.log.read_text()

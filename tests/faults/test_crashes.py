@@ -14,6 +14,7 @@ import pytest
 from tests.faults import ledger
 from tests.faults.kit import LEASE, SWEEP, Place, place, until
 from tests.freezing import freeze
+from tests.patience import PATIENCE
 from windlass import JobSpec
 
 
@@ -46,7 +47,6 @@ def test_jobs_of_a_killed_worker_start_again(here: Place) -> None:
         # A quick job whose settlement was not written yet may run again beside them.
         lambda: long <= {e["job"] for e in here.events("start") if e["pid"] == survivor.pid},
         "the other worker to start them all",
-        timeout=LEASE + SWEEP + 10,
     )
     assert held >= 4
     ledger.check_deliveries(here.events())
@@ -79,7 +79,7 @@ def test_a_worker_that_was_stopped_too_long_cannot_settle(here: Place) -> None:
     until(lambda: here.events("start"), "the job to start")
     freeze(sleeper.send_signal, here.file)
     here.start(concurrency=1)
-    done = here.app.sync.wait_for(job.id, timeout=15)
+    done = here.app.sync.wait_for(job.id, timeout=PATIENCE)
     sleeper.send_signal(signal.SIGCONT)
     until(lambda: _lost_in(here.log.read_text()), "the sleeper to be told that it lost the job")
     again = here.app.sync.get_job(job.id)
@@ -138,7 +138,7 @@ def test_a_second_sigterm_does_not_wait_for_the_grace_period(here: Place) -> Non
     worker.send_signal(signal.SIGTERM)
     until(lambda: here.events("signal"), "the first signal to be noticed")
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(timeout=20) == 0
+    assert worker.wait(timeout=PATIENCE) == 0
     assert here.counts()["ready"] == 1
 
 

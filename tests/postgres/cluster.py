@@ -40,10 +40,10 @@ from typing import IO, Literal
 import psycopg
 from psycopg import sql
 
+from tests.patience import PATIENCE
+
 Version = Literal[16, 18, "system"]
 
-PATIENCE = 30.0
-"""Seconds after which waiting for a server to start, stop or follow is given up."""
 
 SETTINGS: dict[str, str] = {
     "fsync": "off",

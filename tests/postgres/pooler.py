@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import (
-    PATIENCE,
     ClusterError,
     free_port,
     give_to_server_user,
@@ -365,18 +365,28 @@ class PgBouncer:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
 
 
-@contextlib.contextmanager
-def pgbouncer(
-    host: str, port: int, database: str = "postgres", size: int = 3
-) -> Iterator[PgBouncer | None]:
-    """A real PgBouncer in transaction mode before the server at `host` and `port`.
+PGBOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+"""The program, where it is installed. It confirms our own pooler, and no rule depends on it."""
 
-    None when it is not installed: nothing may depend on it, it confirms our own pooler.
-    """
-    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-    if program is None:
-        yield None
-        return
+POOLERS = ("in-tree", "pgbouncer") if PGBOUNCER else ("in-tree",)
+
+
+@contextlib.contextmanager
+def pooler_named(
+    kind: str, host: str, port: int, database: str = "postgres", size: int = 3
+) -> Iterator[TransactionPooler | PgBouncer]:
+    """One of `POOLERS`, in transaction mode, before the server at `host` and `port`."""
+    if kind == "in-tree":
+        with TransactionPooler(host, port, database, size=size) as ours:
+            yield ours
+    else:
+        with _pgbouncer(host, port, database, size) as theirs:
+            yield theirs
+
+
+@contextlib.contextmanager
+def _pgbouncer(host: str, port: int, database: str, size: int) -> Iterator[PgBouncer]:
+    assert PGBOUNCER is not None
     folder = own_folder("wpb-")
     bouncer = PgBouncer(free_port(), database)
     (folder / "pgbouncer.ini").write_text(
@@ -387,7 +397,7 @@ def pgbouncer(
     )
     give_to_server_user(folder / "pgbouncer.ini")
     with (folder / "log").open("wb") as log:
-        process = spawn([program, folder / "pgbouncer.ini"], folder, log)
+        process = spawn([PGBOUNCER, folder / "pgbouncer.ini"], folder, log)
     watchdog = watch(process.pid, [folder])
     try:
         _wait_until_listening(process, bouncer.port, folder / "log")

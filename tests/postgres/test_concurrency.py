@@ -17,6 +17,7 @@ import pytest
 
 from tests.faults import ledger
 from tests.faults.kit import until
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.faults.kit import LEASE, Place, check_server_log, place
 from windlass import App, JobSpec
@@ -194,7 +195,7 @@ def test_an_open_transaction_that_replaced_a_running_job(here: Place, pg18: Clus
         still = here.app.sync.get_job(held.id)
         assert still is not None and still.state == "running"
         own.commit()
-    done = here.app.sync.wait_for(held.id, timeout=15)
+    done = here.app.sync.wait_for(held.id, timeout=PATIENCE)
     until(lambda: here.unfinished() == 0, "the new one to be done")
     assert done.state == "completed" and done.deliveries == 1
     assert [e["job"] for e in here.events("end") if e["job"] in (held.id, row[0])] == [

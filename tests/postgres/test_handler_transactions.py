@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema, shared_cluster
 from tests.postgres.proxy import FaultProxy
 from windlass import App, Context, JobState, Retry, SyncContext
@@ -23,7 +24,6 @@ from windlass.stores.postgres.transaction import JobEnding, _has_committed
 Steps = Generator[Any, Any, None]
 T = TypeVar("T")
 
-PATIENCE = 20.0
 KINDS = ["async def", "def"]
 
 

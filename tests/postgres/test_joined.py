@@ -32,6 +32,7 @@ from sqlalchemy.ext.asyncio import (
 )
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema, shared_cluster
 from windlass import App, Job, JobSpec, JobState
 from windlass.errors import (
@@ -41,8 +42,6 @@ from windlass.errors import (
     StoreError,
     StoreUnavailableError,
 )
-
-PATIENCE = 20.0
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from tests.postgres.cluster import (
     fresh_schema,
     shared_cluster,
 )
-from tests.postgres.pooler import TransactionPooler, pgbouncer
+from tests.postgres.pooler import POOLERS, TransactionPooler, pooler_named
 from tests.postgres.proxy import FaultProxy
 from tests.postgres.wire import message, startup_packet
 
@@ -495,15 +495,14 @@ class TestPooler:
         with pytest.raises(psycopg.OperationalError, match="does not exist"):
             connected(pooler.url("nowhere"))
 
-    def test_pgbouncer_agrees(self, pg16: Cluster) -> None:
-        with pgbouncer("127.0.0.1", pg16.port) as bouncer:
-            if bouncer is None:
-                pytest.skip("pgbouncer is not installed")
-            with connected(bouncer.url()) as client:
+    @pytest.mark.parametrize("kind", POOLERS)
+    def test_poolers_agree(self, pg16: Cluster, kind: str) -> None:
+        with pooler_named(kind, "127.0.0.1", pg16.port) as either:
+            with connected(either.url()) as client:
                 with client.transaction():
                     assert value(client, "SELECT 1") == 1
             with pytest.raises(psycopg.OperationalError, match="unsupported startup parameter"):
-                connected(bouncer.url() + "?options=-c%20jit%3Doff")
+                connected(either.url() + "?options=-c%20jit%3Doff")
 
 
 class TestProxy:

@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.proxy import FaultProxy
 from windlass import App
 from windlass.errors import OutcomeUnknownError
 
-PATIENCE = 20.0
 LISTENERS = (
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
     " AND application_name = 'windlass' AND query LIKE 'UNLISTEN%'"

@@ -12,10 +12,16 @@ pytest.register_assert_rewrite("windlass.testing.contract")
 
 from tests.postgres.cluster import (  # noqa: E402
     Cluster,
+    Version,
     available_versions,
     shared_cluster,
 )
-from tests.postgres.pooler import PgBouncer, TransactionPooler, pgbouncer  # noqa: E402
+from tests.postgres.pooler import (  # noqa: E402
+    POOLERS,
+    PgBouncer,
+    TransactionPooler,
+    pooler_named,
+)
 from windlass.clock import Clock  # noqa: E402
 from windlass.store.port import Store  # noqa: E402
 from windlass.stores.postgres import PostgresStore  # noqa: E402
@@ -25,6 +31,14 @@ from windlass.testing import contract  # noqa: E402
 CASES = contract.cases()
 SCHEMA = "contract"
 CORE = ("claim", "keys", "queues", "reap", "settle", "transactions")
+BOUND: list[tuple[Version, contract.Case]] = [
+    (version, case)
+    for version in available_versions()
+    for case in CASES
+    if version == 16 or (version == "system" and case.group in CORE)
+]
+"""All of the suite on one server, and its core on the machine's own where it has one."""
+
 EMPTY = """
 DROP TABLE IF EXISTS handlers_own;
 TRUNCATE contract._jobs, contract._history, contract._batches, contract._workers,
@@ -63,9 +77,9 @@ def _direct(
     return _fresh(cluster, make)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_contract(case: contract.Case) -> None:
-    contract.run(case, lambda clock: _direct(shared_cluster(16), clock))
+@pytest.mark.parametrize(("version", "case"), BOUND, ids=str)
+def test_contract(version: Version, case: contract.Case) -> None:
+    contract.run(case, lambda clock: _direct(shared_cluster(version), clock))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -73,24 +87,12 @@ def test_contract_with_every_claim_a_batch(case: contract.Case) -> None:
     contract.run(case, lambda clock: _direct(shared_cluster(18), clock, least_batch=1))
 
 
-@pytest.mark.skipif("system" not in available_versions(), reason="no PostgreSQL is installed here")
-@pytest.mark.parametrize("case", [case for case in CASES if case.group in CORE], ids=str)
-def test_contract_on_the_systems_server(case: contract.Case) -> None:
-    contract.run(case, lambda clock: _direct(shared_cluster("system"), clock))
-
-
-@pytest.fixture(scope="module", params=["in-tree", "pgbouncer"])
+@pytest.fixture(scope="module", params=POOLERS)
 def pooler(request: pytest.FixtureRequest) -> Iterator[TransactionPooler | PgBouncer]:
     cluster = shared_cluster(18)
     _database(cluster)
-    if request.param == "in-tree":
-        with TransactionPooler("127.0.0.1", cluster.port, "contract", size=8) as ours:
-            yield ours
-        return
-    with pgbouncer("127.0.0.1", cluster.port, "contract", size=8) as theirs:
-        if theirs is None:
-            pytest.skip("pgbouncer is not installed here; the pooler in the tree always runs")
-        yield theirs
+    with pooler_named(request.param, "127.0.0.1", cluster.port, "contract", size=8) as one:
+        yield one
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

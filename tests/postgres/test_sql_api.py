@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
 from windlass import App, Context
 from windlass.store.records import ClaimRequest
@@ -242,7 +243,7 @@ def test_a_due_job_is_announced_and_a_future_one_is_not(place: Place) -> None:
         place.run("SELECT {s}.add_job('t')")
         place.run("SELECT pg_notify(%s, 'end')", [channel(place.name)])
         heard = []
-        for notice in listening.notifies(timeout=20):
+        for notice in listening.notifies(timeout=PATIENCE):
             heard.append(notice.payload)
             if notice.payload == "end":
                 break

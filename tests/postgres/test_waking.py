@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Schema
 from windlass import App, Context, Retry
 from windlass.errors import StoreError
@@ -17,7 +18,6 @@ from windlass.store.records import COMPLETE, ClaimRequest, NewJob
 from windlass.stores.postgres import PostgresStore
 
 NEVER = 300.0
-PATIENCE = 20.0
 
 
 @pytest.fixture

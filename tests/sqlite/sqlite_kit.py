@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from tests.patience import PATIENCE
 from windlass.clock import SYSTEM, Clock
 from windlass.store.records import ClaimRequest, Lease, NewJob
 from windlass.stores.sqlite import SqliteStore
 
 CHILD = Path(__file__).with_name("child.py")
-LONG = 30.0
 """Seconds after which waiting for something that must happen is given up."""
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def jobs(number: int, **options: Any) -> list[NewJob]:
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait for something to become true; the test's own deadline is the last resort."""
-    deadline = SYSTEM.monotonic() + LONG
+    deadline = SYSTEM.monotonic() + PATIENCE
     while not true():
         assert SYSTEM.monotonic() < deadline, "it never happened"
         await asyncio.sleep(0.002)
@@ -75,7 +75,7 @@ def child(command: str, *arguments: object, **options: Any) -> subprocess.Popen[
 
 def finish(process: subprocess.Popen[str], said: str = "") -> str:
     """Let it end; what it printed."""
-    out, err = process.communicate(said, timeout=LONG)
+    out, err = process.communicate(said, timeout=PATIENCE)
     assert process.returncode == 0, err
     return out
 

@@ -1,8 +1,7 @@
-"""The SQLite row of `benchmarks/`; huey's part only where huey is installed."""
+"""The SQLite row of `benchmarks/`, with huey beside Windlass."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from benchmarks.systems import HUEY, HUEY_UNSAFE
 from benchmarks.systems.base import System
 
 
-@pytest.mark.skipif(find_spec("huey") is None, reason="huey is in .venv-bench only")
 @pytest.mark.parametrize("system", [HUEY, HUEY_UNSAFE], ids=lambda system: system.name)
 def test_huey_is_counted_in_its_file(tmp_path: Path, system: System) -> None:
     assert scenarios.file_cycle(system, 50, tmp_path)["sqlite"] > 0

@@ -6,7 +6,8 @@ import asyncio
 import signal
 from pathlib import Path
 
-from tests.sqlite.sqlite_kit import LONG, child, finish, jobs, line, opened, plain, run, take, tell
+from tests.patience import PATIENCE
+from tests.sqlite.sqlite_kit import child, finish, jobs, line, opened, plain, run, take, tell
 from windlass.model.job import JobState
 from windlass.store.records import JobFilter
 
@@ -18,7 +19,7 @@ def test_acknowledged_jobs_survive_kill_9(tmp_path: Path) -> None:
     while len(acknowledged) < 150:
         acknowledged.update(map(int, line(process).split()))
     process.send_signal(signal.SIGKILL)
-    rest, _ = process.communicate(timeout=LONG)
+    rest, _ = process.communicate(timeout=PATIENCE)
     whole_lines = rest.rpartition("\n")[0]
     acknowledged.update(int(word) for word in whole_lines.split())
 
@@ -45,7 +46,7 @@ def test_what_a_killed_worker_held_is_taken_back(tmp_path: Path) -> None:
             process = child("hold", path, "victim")
             assert await asyncio.to_thread(line, process) == "3"
             process.kill()
-            process.communicate(timeout=LONG)
+            process.communicate(timeout=PATIENCE)
             assert (await store.reap(10, 5)).total == 0, "its lease has not ended yet"
             taken = await store.unlock(["victim"], 5)
             assert [job.id for job in taken] == [job.id for job in added]

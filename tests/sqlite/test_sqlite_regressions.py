@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.sqlite.sqlite_kit import LONG, opened, plain, run, until
+from tests.patience import PATIENCE
+from tests.sqlite.sqlite_kit import opened, plain, run, until
 from tests.sqlite.test_sqlite_plans import NOISE, NOW, Steps
 from windlass import App, Context, JobState
 from windlass.errors import PayloadTooLargeError, StoreClosedError
@@ -34,7 +35,7 @@ def script(text: str, *arguments: object) -> Any:
         [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(text), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=LONG,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr}"
@@ -44,7 +45,7 @@ def script(text: str, *arguments: object) -> Any:
 def guarded(app: App, body: Callable[[], Awaitable[Any]]) -> Any:
     async def whole() -> Any:
         async with app:
-            return await asyncio.wait_for(body(), LONG)
+            return await asyncio.wait_for(body(), PATIENCE)
 
     return asyncio.run(whole())
 
@@ -76,7 +77,7 @@ def test_a_timeout_inside_a_long_statement_fails_the_attempt_and_rolls_back(tmp_
             tables = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'big'")
             print(json.dumps({"errors": errors, "tables": tables.fetchall()}))
 
-        asyncio.run(asyncio.wait_for(main(), 25))
+        asyncio.run(main())
         """,
         tmp_path / "jobs.db",
     )
@@ -115,7 +116,7 @@ def test_a_store_may_be_closed_while_a_thread_uses_its_lifeline(tmp_path: Path) 
                 await asyncio.to_thread(thread.join, 10)
             print(json.dumps(ended))
 
-        asyncio.run(asyncio.wait_for(main(), 25))
+        asyncio.run(main())
         """,
         tmp_path / "jobs.db",
     )
@@ -144,8 +145,8 @@ def test_a_blocking_call_that_waits_when_the_app_is_closed_says_so(tmp_path: Pat
     threads = [threading.Thread(target=wait, daemon=True) for _ in range(3)]
     for thread in threads:
         thread.start()
-    assert looked.wait(LONG)
-    asyncio.run(asyncio.wait_for(app.close(), LONG))
+    assert looked.wait(PATIENCE)
+    asyncio.run(asyncio.wait_for(app.close(), PATIENCE))
     for thread in threads:
         thread.join(10)
     assert [type(error) for error in ended] == [StoreClosedError] * 3
@@ -226,7 +227,7 @@ def test_a_keyed_job_joined_in_autocommit_waits_for_a_busy_writer(tmp_path: Path
             [rows] = connection.execute("SELECT count(*) FROM windlass_jobs").fetchone()
     finally:
         enough.set()
-        writer.join(LONG)
+        writer.join(PATIENCE)
     assert rows == 50
 
 
@@ -306,7 +307,7 @@ def test_a_worker_whose_loop_ended_lets_its_leases_run_out(tmp_path: Path) -> No
         raise ValueError("the request failed")
 
     with pytest.raises(ValueError, match="the request failed"):
-        asyncio.run(asyncio.wait_for(main(), LONG))
+        asyncio.run(main())
     keepers = [
         thread
         for thread in set(threading.enumerate()) - before
@@ -330,4 +331,4 @@ def test_a_worker_whose_loop_ended_lets_its_leases_run_out(tmp_path: Path) -> No
         return job.state
 
     assert guarded(other, take_over) is JobState.COMPLETED
-    asyncio.run(asyncio.wait_for(app.close(), LONG))
+    asyncio.run(asyncio.wait_for(app.close(), PATIENCE))

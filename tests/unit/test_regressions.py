@@ -8,6 +8,7 @@ from typing import Annotated, Any, Optional, TypedDict
 
 import pytest
 
+from tests.patience import PATIENCE
 from windlass import App, Context, config
 from windlass.errors import ConfigError
 from windlass.tasks.signature import TypedStyle
@@ -70,4 +71,4 @@ def test_a_hash_in_a_sqlite_url_belongs_to_the_file_name(
             assert (tmp_path / "w#x.db").exists()
             assert not (tmp_path / "w").exists()
 
-    asyncio.run(asyncio.wait_for(body(), 20))
+    asyncio.run(asyncio.wait_for(body(), PATIENCE))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
 from windlass import App, JobState
 from windlass.errors import DuplicateTaskError, TaskError, TaskLoadError, UnknownTaskError
 from windlass.tasks.folder import load_folder
@@ -88,7 +89,7 @@ def run_one(tmp_path: Path, script: str, payload: Any = None, **options: Any) ->
         app = App("memory://", task_directory=tmp_path, max_attempts=1, keep=60, **options)
         job = await app.client.add_job("tool", payload)
         runner = await app.run(handle_signals=False)
-        done = await app.client.wait_for(job.id, timeout=20)
+        done = await app.client.wait_for(job.id, timeout=PATIENCE)
         await runner.stop()
         await app.close()
         return done

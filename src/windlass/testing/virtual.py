@@ -76,7 +76,7 @@ class _Selector(selectors.DefaultSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop on virtual time. `limit` is in virtual seconds, `patience` in real ones."""
 
-    def __init__(self, limit: float = 86_400.0, patience: float = 30.0) -> None:
+    def __init__(self, limit: float = 86_400.0, patience: float = 60.0) -> None:
         self._now = _BEGIN
         self._until = _BEGIN + limit
         self._patience = patience
@@ -229,7 +229,7 @@ class VirtualClock:
 Body = Callable[[], Coroutine[Any, Any, T]] | Callable[[VirtualClock], Coroutine[Any, Any, T]]
 
 
-def run_virtual(body: Body[T], *, timeout: float = 86_400.0, patience: float = 30.0) -> T:
+def run_virtual(body: Body[T], *, timeout: float = 86_400.0, patience: float = 60.0) -> T:
     """Run `body` (a coroutine function of the clock, or of nothing) on virtual time.
 
     `timeout` is in virtual seconds: VirtualTimeoutError when the body is not done by then.

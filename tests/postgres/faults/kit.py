@@ -20,6 +20,7 @@ import psycopg
 
 from tests.faults import ledger
 from tests.faults.kit import until
+from tests.patience import PATIENCE
 from windlass import App
 from windlass.errors import OutcomeUnknownError, StoreError
 
@@ -99,7 +100,7 @@ class Place:
         for worker in self.workers:
             if worker.poll() is None:
                 worker.send_signal(signal.SIGTERM)
-        codes = [worker.wait(timeout=30) for worker in self.workers]
+        codes = [worker.wait(timeout=PATIENCE) for worker in self.workers]
         self.workers = []
         return codes
 

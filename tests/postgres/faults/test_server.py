@@ -27,10 +27,10 @@ def _effects(here: Place) -> int:
     return int(count)
 
 
-def _until_more(here: Place, count: int, timeout: float = 20.0) -> None:
+def _until_more(here: Place, count: int) -> None:
     """Wait until that many more jobs have taken effect."""
     wanted = _effects(here) + count
-    until(lambda: _effects(here) >= wanted, "work to go on", timeout)
+    until(lambda: _effects(here) >= wanted, "work to go on")
 
 
 def _until_noticed(here: Place, producer: Producer, outage: int) -> None:
@@ -70,7 +70,7 @@ def test_a_killed_server(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.M
                 cluster.kill()
                 _until_noticed(here, producer, outage)
                 cluster.start()
-                _until_more(here, 1, timeout=5.0)
+                _until_more(here, 1)
                 _until_recovered(here, outage)
         assert [worker.poll() for worker in here.workers] == [None, None]
         _check(here, producer)
@@ -87,7 +87,7 @@ def test_a_restarted_server(cluster: Cluster, tmp_path: Path) -> None:
                 _until_more(here, 50)
                 cluster.stop("fast")
                 cluster.start()
-                _until_more(here, 1, timeout=5.0)
+                _until_more(here, 1)
         assert [worker.poll() for worker in here.workers] == [None, None]
         _check(here, producer)
         check_server_log(cluster.log(), during_faults=True)
@@ -106,7 +106,7 @@ def test_failover_to_a_promoted_standby(cluster: Cluster, tmp_path: Path) -> Non
                 _until_more(here, 50)
                 cluster.kill()
                 standby.promote()
-                _until_more(here, 50, timeout=10.0)
+                _until_more(here, 50)
             assert [worker.poll() for worker in here.workers] == [None, None]
             _check(here, producer)
             check_server_log(standby.log(), during_faults=True)

@@ -17,6 +17,7 @@ import pytest
 
 from tests.faults import ledger
 from tests.faults.kit import until
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.faults.kit import ROOT
 from windlass.table import ddl
@@ -118,7 +119,7 @@ def here(tmp_path: Path, pg18: Cluster) -> Iterator[Office]:
 
 def stop(process: subprocess.Popen[bytes]) -> int:
     process.send_signal(signal.SIGTERM)
-    return process.wait(timeout=30)
+    return process.wait(timeout=PATIENCE)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -158,7 +159,7 @@ def test_sigterm_lets_handlers_finish(here: Office) -> None:
     until(lambda: here.events("stopping"), "the signal to be noticed")
     late = here.add("quick")
     here.gate.touch()
-    assert worker.wait(timeout=30) == 0
+    assert worker.wait(timeout=PATIENCE) == 0
     assert here.rows() == [("completed", 0, 0)] * 2 + [("queued", 0, 0)]
     assert here.effects() == [1, 2]
     assert late == [3] and {event["job"] for event in here.events("end")} == {1, 2}
@@ -209,8 +210,6 @@ def test_a_server_that_is_restarted_under_a_worker(tmp_path: Path, how: str) -> 
         cluster.start()
         here.gate.touch()
         last = here.add("quick", 20)
-        until(
-            lambda: {row[0] for row in here.rows()} == {"completed"}, "all to be done", timeout=40
-        )
+        until(lambda: {row[0] for row in here.rows()} == {"completed"}, "all to be done")
         assert here.effects() == [*first, *slow, *last]
         assert stop(worker) == 0

@@ -13,6 +13,7 @@ import pytest
 
 from tests.faults import ledger
 from tests.faults.kit import until
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.faults.kit import LEASE, SWEEP, Place, check_server_log, place
 from windlass import JobSpec
@@ -92,9 +93,9 @@ def test_a_worker_stopped_for_three_leases_cannot_settle(here: Place) -> None:
     until(lambda: here.events("start"), "the job to start")
     sleeper.send_signal(signal.SIGSTOP)
     (other,) = here.start(concurrency=1)
-    done = here.app.sync.wait_for(job.id, timeout=LEASE + SWEEP + 15)
+    done = here.app.sync.wait_for(job.id, timeout=PATIENCE)
     more = here.app.sync.add_job("nap", {"seconds": 2 * LEASE}, keep=600)
-    here.app.sync.wait_for(more.id, timeout=3 * LEASE + 15)
+    here.app.sync.wait_for(more.id, timeout=PATIENCE)
     sleeper.send_signal(signal.SIGCONT)
     until(
         # The keeper may be the first to notice, by the clock or by asking, or the settler.
@@ -107,9 +108,9 @@ def test_a_worker_stopped_for_three_leases_cannot_settle(here: Place) -> None:
     assert [e["job"] for e in here.events("start")].count(job.id) == 2
     # It is a worker like any other afterwards.
     other.send_signal(signal.SIGTERM)
-    assert other.wait(timeout=30) == 0
+    assert other.wait(timeout=PATIENCE) == 0
     last = here.app.sync.add_job("nap", {"seconds": 0}, keep=600)
-    assert here.app.sync.wait_for(last.id, timeout=15).state == "completed"
+    assert here.app.sync.wait_for(last.id, timeout=PATIENCE).state == "completed"
     here.check_deliveries()
     assert here.stop() == [0, 0]
     here.check_at_rest()
@@ -136,7 +137,7 @@ def test_a_second_sigterm_does_not_wait_for_the_grace_period(here: Place) -> Non
     worker.send_signal(signal.SIGTERM)
     until(lambda: here.events("signal"), "the first signal to be noticed")
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(timeout=20) == 0
+    assert worker.wait(timeout=PATIENCE) == 0
     assert here.counts()["ready"] == 1
     here.check_at_rest()
     here.check_processes()

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_schema
 from windlass import Worker, WorkerOptions
 from windlass.clock import SYSTEM, Clock
@@ -19,7 +20,6 @@ from windlass.table import TableOptions, TableStore, ddl
 
 T = TypeVar("T")
 
-PATIENCE = 20.0
 EXTRA = ("size integer NOT NULL DEFAULT 1", "title text NOT NULL DEFAULT 'untitled'")
 
 

@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from tests.patience import PATIENCE
 from windlass.clock import Clock, to_datetime, to_micros
 from windlass.model import payload as payloads
 from windlass.model.job import Job, JobState
@@ -35,9 +36,6 @@ from windlass.store.records import (
 )
 from windlass.stores.table import TableOptions, TableStore
 from windlass.stores.table.setup import ddl
-
-PATIENCE = 10.0
-"""Seconds to ask again for a row that a rival holds."""
 
 OWN_COLUMNS = (
     "task text NOT NULL",

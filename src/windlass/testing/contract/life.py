@@ -12,7 +12,7 @@ from windlass.testing.contract.kit import Kit
 case = Group(__name__)
 CASES = case.cases
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds a hint may take before it counts as never given."""
 
 
