@@ -209,10 +209,11 @@ class Cluster:
         """A psycopg connection in autocommit mode, for what a test itself looks at."""
         return psycopg.connect(self.url(database), autocommit=True)
 
-    def create_database(self, name: str) -> str:
-        """A new empty database; returns its URL."""
+    def create_database(self, name: str, template: str = "template1") -> str:
+        """A new database, empty or a copy of `template`; returns its URL."""
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
         with self.connect() as connection:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            connection.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
         return self.url(name)
 
     def drop_database(self, name: str) -> None:
@@ -328,10 +329,11 @@ def destroy_shared_clusters() -> None:
 
 
 @contextlib.contextmanager
-def fresh_database(cluster: Cluster) -> Iterator[str]:
-    """The URL (Unix socket) of a new empty database, dropped afterwards with its connections."""
+def fresh_database(cluster: Cluster, template: str = "template1") -> Iterator[str]:
+    """The URL (Unix socket) of a new database, empty or a copy of `template`; dropped afterwards
+    with its connections."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
-    url = cluster.create_database(name)
+    url = cluster.create_database(name, template)
     try:
         yield url
     finally:

@@ -67,8 +67,10 @@ class Subject:
     def rows(self, statement: str, *values: Any) -> list[Any]:
         """The rows of a statement in which {schema} stands for the quoted name."""
         text = statement.replace("{schema}", self.name)
-        with self.connection.cursor(row_factory=namedtuple_row) as cursor:
-            return cursor.execute(text.encode(), values or None).fetchall()
+        with self.connection.transaction():
+            self.connection.execute(schema.SAFE_PATH.encode(), prepare=False)
+            with self.connection.cursor(row_factory=namedtuple_row) as cursor:
+                return cursor.execute(text.encode(), values or None).fetchall()
 
     def row(self, statement: str, *values: Any) -> Any:
         return self.rows(statement, *values)[0]
@@ -477,7 +479,7 @@ def _listening(subject: Subject) -> Iterator[Finding]:
         return
     echo = f"windlass:{secrets.token_hex(8)}"
     subject.connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(echo)))
-    subject.connection.execute("SELECT pg_notify(%s, '')", [echo])
+    subject.connection.execute("SELECT pg_catalog.pg_notify(%s, '')", [echo])
     end = time.monotonic() + subject.limits.echo
     while (left := end - time.monotonic()) > 0:
         if any(True for _ in subject.connection.notifies(timeout=left, stop_after=1)):

@@ -14,17 +14,17 @@ _IS_IN_BATCH = """(
 COUNTS = f"""
 SELECT CASE
   WHEN {_IS_IN_BATCH} THEN 'running' WHEN t.state = 'waiting' THEN 'ready' ELSE t.state::text
-END, count(*)
+END, pg_catalog.count(*)
 FROM {{schema}}._jobs AS t GROUP BY 1
 UNION ALL
-SELECT 'completed', count(*) FROM {{schema}}._history HAVING count(*) > 0
+SELECT 'completed', pg_catalog.count(*) FROM {{schema}}._history HAVING pg_catalog.count(*) > 0
 """  # noqa: S608
 
 WORKERS = """
 SELECT w.name, {schema}._micros(w.expires_at), (
-  SELECT count(*) FROM {schema}._jobs AS j WHERE j.state = 'running' AND j.worker = w.id
+  SELECT pg_catalog.count(*) FROM {schema}._jobs AS j WHERE j.state = 'running' AND j.worker = w.id
 ) + (
-  SELECT count(*) FROM {schema}._in_batches AS b JOIN {schema}._jobs AS j ON j.id = b.id
+  SELECT pg_catalog.count(*) FROM {schema}._in_batches AS b JOIN {schema}._jobs AS j ON j.id = b.id
   WHERE b.worker = w.id AND j.state = 'ready' AND j.deliveries = 0
 )
 FROM {schema}._workers AS w ORDER BY w.name

@@ -167,7 +167,7 @@ def _find(connection: psycopg.Connection[Any], source: str, target: str) -> _Sou
             f" ALTER SCHEMA {schema.quoted(source)} RENAME TO graphile_old"
         )
     name = _name(source)
-    cursor = connection.cursor(row_factory=tuple_row)
+    cursor = _own_rows(connection)
     if not cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", [source]).fetchall():
         raise StoreError(f"there is no schema {source!r} in this database; correct --from")
     columns: dict[str, set[str]] = {}
@@ -247,8 +247,10 @@ def _survey(
 
 
 def _own_rows(connection: psycopg.Connection[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
-    """A cursor that fails, rather than sees no rows, where row security hides them."""
+    """A cursor that fails, rather than sees no rows, where row security hides them. Its transaction
+    runs no operator or function that another role has put into `public`."""
     cursor = connection.cursor(row_factory=tuple_row)
+    cursor.execute(schema.SAFE_PATH.encode(), prepare=False)
     return cursor.execute("SET LOCAL row_security = off")
 
 

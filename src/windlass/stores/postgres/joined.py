@@ -133,7 +133,7 @@ async def _in_a_thread(enqueue: Callable[[], list[Job]], connection: Any) -> lis
 
 def _statement(schema: str, jobs: str, keyed: str, now: str) -> str:
     return (
-        f"SELECT CAST(row_to_json(added) AS text) FROM {schema}._enqueue("  # noqa: S608
+        f"SELECT CAST(pg_catalog.row_to_json(added) AS text) FROM {schema}._enqueue("  # noqa: S608
         f"CAST({jobs} AS text), CAST({keyed} AS boolean),"
         f" CAST(CAST({now} AS text) AS timestamptz)) AS added"
     )

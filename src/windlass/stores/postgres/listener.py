@@ -99,7 +99,7 @@ class Listener:
         echo = f"windlass:{secrets.token_hex(8)}"
         for name in (self._channel, echo):
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(name)))
-        connection.execute("SELECT pg_notify(%s, '')", [echo])
+        connection.execute("SELECT pg_catalog.pg_notify(%s, '')", [echo])
         end = time.monotonic() + _ECHO_LIMIT
         while not self.is_listening and not self._stopping.is_set():
             for notice in self._notices(connection, _ECHO_LIMIT):

@@ -29,6 +29,27 @@ _LONGEST_CHANNEL = 63
 
 _logger = logging.getLogger("windlass.postgres")
 
+SAFE_PATH = "SET LOCAL search_path = pg_catalog, pg_temp"
+"""First in each transaction that makes something. What a name or an operator means is settled when
+a view or a function with an SQL body is made: only what the server itself brings may be meant,
+never what another role has put into `public`."""
+
+_FIX_PATHS = """DO $do$
+DECLARE
+  made regprocedure;
+BEGIN
+  FOR made IN
+    SELECT p.oid FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+    WHERE n.nspname = {schema_text} AND p.prosqlbody IS NULL
+      AND p.xmin = pg_current_xact_id()::xid
+  LOOP
+    EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', made);
+  END LOOP;
+END $do$"""
+"""Last in each transaction that makes functions. A body that is a text is read anew by every
+session, along the caller's search path: so each that this transaction has made gets a path of its
+own. The rule is here, once, so that no function can be made without it."""
+
 _LIST = """CREATE TABLE {schema}._migrations (
   id integer PRIMARY KEY,
   name text NOT NULL,
@@ -86,6 +107,7 @@ def render(text: str, schema: str) -> str:
     name = quoted(schema)
     places = {
         "{schema}": name,
+        "{schema_text}": _literal(schema),
         "{channel}": _literal(channel(schema)),
         "{latch}": f"'{latch(schema)}'::bigint",
         "{turn}": f"'{turn(schema)}'::bigint",
@@ -112,6 +134,7 @@ def script(schema: str) -> str:
     name = quoted(check_name(schema))
     parts = [
         "BEGIN;",
+        f"{SAFE_PATH};",
         f"SELECT pg_advisory_xact_lock({_lock_number('migrate', schema)});",
         f"CREATE SCHEMA IF NOT EXISTS {name};",
         f"{render(_LIST, schema)};",
@@ -119,7 +142,7 @@ def script(schema: str) -> str:
     for step in migrations():
         parts.append(f"-- {step.name}\n{render(step.text, schema).strip()}")
         parts.append(f"{_done(schema, step)};")
-    return "\n\n".join([*parts, "COMMIT;"])
+    return "\n\n".join([*parts, f"{render(_FIX_PATHS, schema)};", "COMMIT;"])
 
 
 def _done(schema: str, step: Migration) -> str:
@@ -186,6 +209,7 @@ def _install(connection: psycopg.Connection[Any], schema: str) -> None:
             f" {OLDEST_SERVER // 10000} or newer"
         )
     with connection.transaction():
+        connection.execute(SAFE_PATH.encode())
         connection.execute("SET LOCAL lock_timeout = '60s'")
         connection.execute("SET LOCAL statement_timeout = '0'")
         connection.execute(
@@ -201,6 +225,7 @@ def _install(connection: psycopg.Connection[Any], schema: str) -> None:
             if step.version > current:
                 connection.execute(render(step.text, schema).encode())
                 connection.execute(_done(schema, step).encode())
+        connection.execute(render(_FIX_PATHS, schema).encode())
         # Running workers hear of it at once, and stop if they are too old for it.
         connection.execute("SELECT pg_notify(%s, 'migrate')", [channel(schema)])
 

@@ -91,7 +91,7 @@ _LEAST_BATCH = 20
 
 
 _ENQUEUE = (
-    "SELECT at_micros::text, array_to_json(ids)::text"
+    "SELECT at_micros::text, pg_catalog.array_to_json(ids)::text"
     " FROM {schema}._enqueue($1::text, false, $2::text::timestamptz)"
 )
 
@@ -199,7 +199,7 @@ class PostgresStore:
 
     async def now(self) -> int:
         [now] = await self._row(
-            "SELECT {schema}._micros(coalesce(%s, clock_timestamp()))", self._now
+            "SELECT {schema}._micros(coalesce(%s, pg_catalog.clock_timestamp()))", self._now
         )
         return int(now)
 
@@ -292,7 +292,7 @@ class PostgresStore:
         """Call a function that returns the jobs it changed; `now` is its last argument."""
         places = ", ".join(["%s"] * (len(values) + 1))
         statement = self._sql(
-            "SELECT json_agg({schema}._row(j, w.name))::text"  # noqa: S608
+            "SELECT pg_catalog.json_agg({schema}._row(j, w.name))::text"  # noqa: S608
             f" FROM {{schema}}.{function}({places}) AS j"
             " LEFT JOIN {schema}._workers AS w ON w.id = j.worker"
         )
@@ -583,8 +583,8 @@ class PostgresStore:
 
     async def schedules(self) -> list[KnownSchedule]:
         [text] = await self._row(
-            'SELECT json_agg({schema}._schedule_row(s) ORDER BY s.identifier COLLATE "C")::text'
-            " FROM {schema}._schedules AS s"
+            "SELECT pg_catalog.json_agg({schema}._schedule_row(s)"
+            ' ORDER BY s.identifier COLLATE "C")::text FROM {schema}._schedules AS s'
         )
         return decode_known(text or "[]")
 
@@ -599,7 +599,7 @@ class PostgresStore:
 
     async def _change_schedule(self, function: str, identifier: str) -> KnownSchedule | None:
         statement = self._sql(
-            "SELECT json_agg({schema}._schedule_row(s))::text"  # noqa: S608
+            "SELECT pg_catalog.json_agg({schema}._schedule_row(s))::text"  # noqa: S608
             f" FROM {{schema}}.{function}(%s, %s) AS s"
         )
         [text] = await self._open_patient().row(statement, [identifier, self._now])
@@ -619,7 +619,7 @@ class PostgresStore:
 
     async def get_by_key(self, key: str) -> Job | None:
         [text] = await self._row(
-            "SELECT json_agg({schema}._row(j, w.name))::text FROM {schema}._jobs AS j"
+            "SELECT pg_catalog.json_agg({schema}._row(j, w.name))::text FROM {schema}._jobs AS j"
             " LEFT JOIN {schema}._workers AS w ON w.id = j.worker"
             " WHERE j.key = %s AND j.state <> 'cancelled'",
             key,

@@ -47,7 +47,9 @@ class JobEnding:
 
     def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Verdict, str]:
         settlements = Settlements([(self._lease, outcome)])
-        statement = f"SELECT {self._schema}.{Settlements.CALL}, pg_current_xact_id()::text"
+        statement = (
+            f"SELECT {self._schema}.{Settlements.CALL}, pg_catalog.pg_current_xact_id()::text"
+        )
         cursor.execute(statement.encode(), settlements.values(True, self._now()))
         text, number = cursor.fetchone() or (None, "")
         return settlements.answers(text)[0].verdict, number
@@ -169,7 +171,9 @@ def _has_committed(address: Address, ending: Ending, number: str) -> bool:
 def _status(connection: psycopg.Connection[Any], ending: Ending, number: str) -> str | None:
     """What the server says of a transaction by that number that would have ended this delivery."""
     try:
-        [status] = fetch_row(connection, "SELECT pg_xact_status(%s::text::xid8)", [number])
+        [status] = fetch_row(
+            connection, "SELECT pg_catalog.pg_xact_status(%s::text::xid8)", [number]
+        )
     except errors.InvalidParameterValue:
         return "aborted"  # a promoted standby, which has not come to that number yet
     if status != "committed":
