@@ -688,8 +688,9 @@ class Runner:
         self._supervisor: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self.worker: Engine
-        self.threads_left = False
-        """Whether a plain function was still running in its thread when the worker ended."""
+        self.handlers_left = False
+        """Whether a handler still ran when the worker ended: a function in its thread, or a
+        coroutine that would not be cancelled. Their jobs were handed back."""
 
     async def start(self, handle_signals: bool) -> None:
         self.events.emit("pool:create", pool=self)
@@ -751,7 +752,7 @@ class Runner:
         try:
             await asyncio.wait({stopping, done}, return_when=asyncio.FIRST_COMPLETED)
             await self.worker.stop()
-            self.threads_left = not self._handler.close()
+            self.handlers_left = not self._handler.close()
             await self._stack.aclose()
             if self.worker.error is not None:
                 raise self.worker.error

@@ -266,7 +266,7 @@ async def _work(
     finally:
         await app.close()
     again = supervisor is not None and runner.worker.why == "max_jobs"
-    return (supervised.AGAIN if again else DONE), runner.threads_left
+    return (supervised.AGAIN if again else DONE), runner.handlers_left
 
 
 def _collect_garbage(thresholds: tuple[int, int, int]) -> None:

@@ -172,7 +172,6 @@ class _Delivery:
     def __init__(self, lease: Lease, line: Line) -> None:
         self.lease = lease
         self.abort = Abort()
-        self.settled_inside = False
         self.keep: float | None = None
         self._line = line
 

@@ -9,10 +9,13 @@ from typing import Any
 
 import msgspec
 
-from windlass.store.records import COMPLETE, MAX_LOG, Lease, Note, Outcome
+from windlass.store.records import COMPLETE, MAX_LOG, Lease, LostReason, Note, Outcome
 from windlass.tasks.abort import Abort, AbortReason
 
 _lock = threading.Lock()
+
+LOST = frozenset(AbortReason(reason.value) for reason in LostReason)
+"""The reasons that come from the store: this delivery no longer holds its job."""
 
 
 class Delivery(msgspec.Struct, eq=False):
@@ -33,10 +36,14 @@ class Delivery(msgspec.Struct, eq=False):
     `is_fenced` is set when its lease could not be renewed in time, so that another worker may have
     the job, or have had it.
 
+    `settled_inside` is set while the handler's own transaction, which completes the job, commits,
+    and stays set once it has committed. From then on the delivery is not cancelled: the code after
+    the block must run, and the store's answer that the job is gone tells of this very commit.
+
     `is_refused` is set once somebody was told that the database will not have its outcome.
 
-    `remains` is a thread that could not be stopped: the job is settled, but its slot stays taken
-    until the thread ends.
+    `remains` is the thread that a plain function runs in. It cannot be stopped, so the delivery
+    lasts until it ends, whatever its handler was told.
     """
 
     lease: Lease
@@ -77,26 +84,47 @@ class Delivery(msgspec.Struct, eq=False):
                     self._abort = Abort()
         return self._abort
 
-    def stop(self, reason: AbortReason) -> None:
-        """Tell the handler to stop, by whatever means it can be told.
+    def stop(self, reason: AbortReason) -> bool:
+        """Tell the handler to stop, by whatever means it can be told; False if it is too late.
 
         A process is killed and a thread sees the flag at once, even if the event loop is blocked;
         a coroutine is cancelled when the loop next turns.
         """
         with _lock:
             if self.is_over or self.stopped is not None:
-                return
+                return False
+            if self.settled_inside and reason in LOST:
+                return False
             self.stopped = reason
         self.abort.set(reason)
         on_stop = self.on_stop
         if on_stop is not None:
             on_stop()
+        self._cancel_soon()
+        return True
+
+    def _cancel_soon(self) -> None:
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
-        if self.task is not None and not self.is_over:
+        if self.task is not None and not self.is_over and not self.settled_inside:
             self.task.cancel()
+
+    def begin_commit(self) -> None:
+        """The handler's transaction, which completes the job, is about to commit.
+
+        A coroutine calls it on the event loop, so it was cancelled before this or will not be.
+        """
+        with _lock:
+            self.settled_inside = True
+
+    def commit_failed(self) -> None:
+        """It did not commit; a handler that was told to stop meanwhile is cancelled now."""
+        with _lock:
+            self.settled_inside = False
+        if self.stopped is not None:
+            self._cancel_soon()
 
     def note(self, note: Note) -> None:
         """Remember something for the noter to write; from any thread."""

@@ -333,13 +333,9 @@ class Engine:
 
     def _call_hook(self, delivery: Delivery) -> None:
         """`post_handle`, in a task of its own: a slow one keeps no outcome from being written."""
-
-        async def call() -> None:
-            if delivery.remains is not None and not delivery.remains.done():
-                await asyncio.wait({delivery.remains})  # a thread goes on with what it was given
-            await self._reporter.call_hook(delivery)
-
-        hook = asyncio.get_running_loop().create_task(call(), name="windlass-post-handle")
+        hook = asyncio.get_running_loop().create_task(
+            self._reporter.call_hook(delivery), name="windlass-post-handle"
+        )
         self._hooks.add(hook)
         hook.add_done_callback(self._on_hook_done)
 

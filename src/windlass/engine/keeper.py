@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from windlass.clock import Clock
@@ -91,7 +91,8 @@ class Keeper:
             if asked or now >= self._renew_at:
                 self._renew(deliveries, now)
             elif deliveries:
-                self._obey(self._lifeline.check(self._worker, [d.lease for d in deliveries]))
+                leases = [delivery.lease for delivery in deliveries]
+                self._obey(self._lifeline.check(self._worker, leases), deliveries)
         except StoreClosedError:
             return self._lease
         except StoreBusyError:
@@ -123,17 +124,17 @@ class Keeper:
         # What somebody's transaction holds is tried again soon: its lease goes on running out.
         self._renew_at = now + min(self._renew_every, CHECK_EVERY if renewal.locked else 1e9)
         self._fence_at = now + self._lease - self._margin
-        self._obey(renewal)
+        self._obey(renewal, deliveries)
 
-    def _obey(self, renewal: Renewal) -> None:
-        for job_id, reason in renewal.lost.items():
-            if (delivery := self._held.get(job_id)) is not None and not (
-                delivery.is_over or delivery.settled_inside
-            ):
-                self._logger.warning("lost the lease of job %d: %s", job_id, reason)
-                delivery.stop(AbortReason(reason.value))
-        for job_id in renewal.cancel:
-            if (delivery := self._held.get(job_id)) is not None:
+    def _obey(self, renewal: Renewal, asked: Sequence[Delivery]) -> None:
+        """Stop what must stop, of the deliveries that were asked about and no others: while the
+        answer was on its way the same job may have been released and claimed here again."""
+        for delivery in asked:
+            job_id = delivery.lease.job_id
+            if (reason := renewal.lost.get(job_id)) is not None:
+                if delivery.stop(AbortReason(reason.value)):
+                    self._logger.warning("lost the lease of job %d: %s", job_id, reason)
+            elif job_id in renewal.cancel:
                 delivery.stop(AbortReason.CANCELLED)
 
     def _fence(self, now: float) -> None:

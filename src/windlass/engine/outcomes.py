@@ -63,6 +63,9 @@ def from_error(
 def _from_error(
     error: BaseException, delivery: Delivery, plan: Plan, clock: Clock, complain: Complain
 ) -> Outcome:
+    if delivery.settled_inside:  # nothing is left to decide; what it raised is only told
+        delivery.error = error if delivery.stopped is None else None
+        return plan.complete
     match delivery.stopped:
         case AbortReason.CANCELLED:
             return CANCEL

@@ -22,7 +22,7 @@ from windlass.errors import (
 from windlass.model.job import JobState
 from windlass.observe.logs import Scoped
 from windlass.store.port import WorkStore
-from windlass.store.records import Outcome, Settled, Verdict
+from windlass.store.records import Cancel, Complete, Fail, Outcome, Release, Settled, Verdict
 
 Before = Callable[[Sequence[Delivery]], Awaitable[None]]
 After = Callable[[Sequence[Delivery], Sequence[Settled]], Awaitable[None]]
@@ -216,12 +216,25 @@ class Settler:
         """The answer after an earlier one was lost.
 
         While this worker's lease holds nobody else can end its job. So if the token is used up, it
-        was the write whose answer never came.
+        was the write whose answer never came. The job may have gone on since, in other deliveries
+        whose state is not this one's: only what cannot be one of theirs is read from the row.
         """
         if delivery.is_fenced or answer.verdict not in (Verdict.LOST, Verdict.MISSING):
             return answer
         job = await self._store.get(delivery.lease.job_id)
-        return Settled(Verdict.APPLIED, JobState.COMPLETED if job is None else job.state)
+        match delivery.outcome:
+            case Complete():
+                if job is not None and job.state is not JobState.COMPLETED:
+                    return answer  # a job that is done does not go on, so it was not written
+                return DONE
+            case Cancel():
+                return Settled(Verdict.APPLIED, JobState.CANCELLED)
+            case Release():
+                return Settled(Verdict.APPLIED, JobState.READY)
+            case Fail():
+                is_final = job is not None and job.state is JobState.FAILED
+                state = JobState.FAILED if is_final else JobState.SCHEDULED
+                return Settled(Verdict.APPLIED, state)
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -31,6 +31,9 @@ from windlass.tasks.context import Context, Surroundings
 
 _LAST_CHANCE = 2.0
 
+PATIENCE = 2.0
+"""Seconds after which a thread that was told to stop is spoken of."""
+
 STREAK = 64
 TURN = 0.001
 """Jobs, and seconds, that a slot may go on for without giving the event loop a turn."""
@@ -175,9 +178,7 @@ class Slots:
     def stop_running(self, reason: AbortReason) -> int:
         """Tell every running handler to stop; how many there were."""
         running = [d for d in self._held.values() if d.task is not None and not d.is_over]
-        for delivery in running:
-            delivery.stop(reason)
-        return len(running)
+        return sum(delivery.stop(reason) for delivery in running)
 
     async def join(self, seconds: float) -> bool:
         """Wait for the slots to end; False if some handler would not stop."""
@@ -288,6 +289,7 @@ class Slots:
         if plan.timeout is not None:
             ends_at = delivery.started_at + plan.timeout
             timer = self._loop.call_at(ends_at, delivery.stop, AbortReason.TIMEOUT)
+        raised: BaseException | None = None
         try:
             if isinstance(result, Waiting):
                 result = await result
@@ -300,15 +302,42 @@ class Slots:
             else:
                 outcome = outcomes.from_result(result, delivery, plan, self._complain)
         except BaseException as error:  # as above
-            outcome = self._judge(error, delivery, plan)
+            raised = error
+        if delivery.remains is not None:
+            await self._outlast(delivery.remains, delivery)
         if timer is not None:
             timer.cancel()
+        if raised is not None:
+            outcome = self._judge(raised, delivery, plan)
         self._took(self._loop.time() - delivery.started_at)
         self._end(delivery, outcome)
-        if delivery.remains is not None and not delivery.remains.done():
-            if task.cancelling() and not self._is_ending():
-                await self._forget_cancels(task)
-            await asyncio.wait({delivery.remains})
+
+    async def _outlast(self, thread: asyncio.Future[Any], delivery: Delivery) -> None:
+        """Wait for a thread that goes on although its handler was told to stop.
+
+        Its job is still ours until then: settled now, it could run here or elsewhere beside the
+        thread, and so could the next job of its queue or under its key. Only the end of the
+        worker does not wait: the job is then handed back when the worker signs off.
+        """
+        told = False
+        if not thread.done():
+            delivery.abort.set(delivery.stopped or AbortReason.CANCELLED)
+        while not thread.done():
+            try:
+                await asyncio.wait({thread}, timeout=None if told else PATIENCE)
+            except asyncio.CancelledError:
+                if self._is_ending():
+                    raise
+                continue
+            if not thread.done() and not told:
+                told = True
+                self._logger.warning(
+                    "job %d was told to stop (%s), but its function goes on in its thread; the job"
+                    " ends when it returns. executor='process' makes a task that can be killed",
+                    delivery.lease.job_id,
+                    delivery.stopped or "its handler was cancelled",
+                    extra=_fields(delivery.lease),
+                )
 
     def _judge(self, error: BaseException, delivery: Delivery, plan: Plan) -> Outcome:
         """What a handler that raised is settled to, unless its slot is being ended."""
@@ -377,6 +406,10 @@ class Slots:
 
     def _complain(self, message: str, *values: Any) -> None:
         self._logger.warning(message, *values)
+
+
+def _fields(lease: Lease) -> dict[str, Any]:
+    return {"label": "job", "task": lease.task, "job_id": lease.job_id}
 
 
 async def _for_ever() -> None:

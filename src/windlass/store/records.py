@@ -192,6 +192,9 @@ class LostReason(StrEnum):
 class Renewal(msgspec.Struct, frozen=True):
     """The leases among those asked about that are lost, and those whose jobs should stop.
 
+    They are named by job, because one call asks about at most one delivery of a job. The answer
+    is about that delivery alone, however late it comes.
+
     `locked` are those that could not be extended now: somebody's open transaction holds the job.
     """
 

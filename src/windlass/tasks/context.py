@@ -39,7 +39,6 @@ class Delivery(Protocol):
     """The engine's side of a running job."""
 
     lease: Lease
-    settled_inside: bool
     keep: float | None
     """How long the job is kept where it says nothing itself."""
 
@@ -49,6 +48,10 @@ class Delivery(Protocol):
     def note(self, note: Note) -> None: ...
 
     def extend(self, seconds: float) -> None: ...
+
+    def begin_commit(self) -> None: ...
+
+    def commit_failed(self) -> None: ...
 
 
 class Surroundings(Protocol):
@@ -268,7 +271,12 @@ def connection_inside(store: WorkStore) -> Any:
 
 
 class JobTransaction:
-    """Both kinds of `with` around one store transaction."""
+    """Both kinds of `with` around one store transaction.
+
+    From the moment a transaction that completes its job begins to commit, the delivery is told
+    so: the commit itself makes the job disappear, and a handler that was cancelled for it, or for
+    anything else, while the answer is on its way would not run the code after its block.
+    """
 
     def __init__(self, store: WorkStore, delivery: Delivery) -> None:
         self._store = store
@@ -276,45 +284,58 @@ class JobTransaction:
         self._opened = store.transaction(delivery.lease)
         self._current: OpenTransaction | None = None
         self._thread = _OwnThread()
+        self._is_unsettled = False
+        """Whether the job was to be completed by a commit that has not succeeded."""
+        self._sync: SyncTransaction
 
     def __enter__(self) -> SyncTransaction:
         if _is_on_a_loop():
             raise WindlassError("in an async def write `async with ctx.transaction()`")
-        inner = self._opened.__enter__()
-        self._begin(inner)
-        return SyncTransaction(inner, self._delivery)
+        self._begin(self._opened.__enter__())
+        return self._sync
 
     def __exit__(self, *error: Any) -> bool | None:
-        self._finish()
-        return self._end(*error)
+        self._finish(*error)
+        try:
+            return self._end(*error)
+        finally:
+            self._tell_failure()
 
     async def __aenter__(self) -> AsyncTransaction:
-        inner = await _entered(self._opened, self._thread)
-        self._begin(inner)
-        return AsyncTransaction(inner, self._delivery, self._thread)
+        self._begin(await _entered(self._opened, self._thread))
+        return AsyncTransaction(self._sync, self._thread)
 
     async def __aexit__(self, *error: Any) -> bool | None:
-        self._finish()
+        self._finish(*error)
         try:
-            ended: bool | None = await self._thread.run(self._end, *error)
+            ended: bool | None = await self._thread.run_out(self._end, *error)
             return ended
         finally:
             self._thread.close()
+            self._tell_failure()
 
     def _begin(self, inner: Transaction) -> None:
+        self._sync = SyncTransaction(inner, self._delivery.keep)
         self._current = OpenTransaction(self._store, inner.connection)
         _inside.set(self._current)
 
-    def _finish(self) -> None:
+    def _finish(self, *error: Any) -> None:
+        """The block has ended; what follows may be the commit that completes the job."""
         _inside.set(None)
         if self._current is not None:
             self._current.connection = None  # for tasks that were started inside and go on
+        if self._sync.is_completing and error[0] is None:
+            self._is_unsettled = True
+            self._delivery.begin_commit()
 
     def _end(self, *error: Any) -> bool | None:
-        settled, self._delivery.settled_inside = self._delivery.settled_inside, False
         answer = self._opened.__exit__(*error)
-        self._delivery.settled_inside = settled and error[0] is None
+        self._is_unsettled = False
         return answer
+
+    def _tell_failure(self) -> None:
+        if self._is_unsettled:
+            self._delivery.commit_failed()
 
 
 class _OwnThread:
@@ -333,6 +354,23 @@ class _OwnThread:
         ending = asyncio.wrap_future(self._start(function, *args))
         ending.add_done_callback(_see)
         return await asyncio.shield(ending)
+
+    async def run_out(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run it to its end, whoever cancels the caller meanwhile; the cancel comes after it.
+
+        So no job is handed back while its own transaction may still commit.
+        """
+        ending = asyncio.wrap_future(self._start(function, *args))
+        cancelled: asyncio.CancelledError | None = None
+        while not ending.done():
+            try:
+                await asyncio.wait({ending})
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            ending.exception()
+            raise cancelled
+        return ending.result()
 
     def afterwards(self, function: Callable[..., Any], *args: Any) -> None:
         """Run it when what runs now has ended, if that ends well; nobody waits for it."""
@@ -375,9 +413,11 @@ def _is_on_a_loop() -> bool:
 class SyncTransaction:
     """The transaction inside a plain function."""
 
-    def __init__(self, inner: Transaction, delivery: Delivery) -> None:
+    def __init__(self, inner: Transaction, keep: float | None) -> None:
         self._inner = inner
-        self._delivery = delivery
+        self._keep = keep
+        self.is_completing = False
+        """Whether the job completes when this block commits."""
 
     @property
     def connection(self) -> Any:
@@ -389,15 +429,15 @@ class SyncTransaction:
     def complete(self, output: Any = None) -> None:
         """Complete the job when this block commits; LeaseLostError if it is no longer ours."""
         text = None if output is None else payloads.encode_value(output, field="output")
-        self._inner.complete(Complete(output=text, keep=self._delivery.keep))
-        self._delivery.settled_inside = True
+        self._inner.complete(Complete(output=text, keep=self._keep))
+        self.is_completing = True
 
 
 class AsyncTransaction:
     """The transaction inside an `async def`."""
 
-    def __init__(self, inner: Transaction, delivery: Delivery, thread: _OwnThread) -> None:
-        self._sync = SyncTransaction(inner, delivery)
+    def __init__(self, sync: SyncTransaction, thread: _OwnThread) -> None:
+        self._sync = sync
         self._thread = thread
 
     @property
