@@ -141,16 +141,16 @@ class ABatchStopsAtTheFirstLostRow(MemoryStore):
 
 @killed_by("claim.no_two_deliveries_of_a_job_share_a_token")
 class TokensUsedAgain(MemoryStore):
-    def _deliver(self, row: Row, request: ClaimRequest, now: int) -> Lease:
+    def _deliver(self, row: Row, request: ClaimRequest) -> Lease:
         self._tokens = itertools.count(row.id)
-        return super()._deliver(row, request, now)
+        return super()._deliver(row, request)
 
 
 @killed_by("claim.attempts_and_deliveries_count_each_delivery")
 class AttemptNotCharged(MemoryStore):
-    def _deliver(self, row: Row, request: ClaimRequest, now: int) -> Lease:
+    def _deliver(self, row: Row, request: ClaimRequest) -> Lease:
         row.attempts -= 1
-        return super()._deliver(row, request, now)
+        return super()._deliver(row, request)
 
 
 @killed_by(
@@ -617,8 +617,62 @@ class ReapIgnoresItsLimit(MemoryStore):
 
 @killed_by("reap.a_lease_ends_on_the_microsecond")
 class ALeaseEndsAMicrosecondLate(MemoryStore):
-    def _beat(self, worker: str, lease: float, now: int) -> None:
-        super()._beat(worker, lease, now + 1)
+    def _beat(self, worker: str, lease: float) -> None:
+        super()._beat(worker, lease + 0.000001)
+
+
+@killed_by(
+    "clock_jumps.a_live_worker_keeps_its_jobs[forward-same]",
+    "clock_jumps.a_live_worker_keeps_its_jobs[forward_a_little-started_later]",
+    "clock_jumps.a_dead_workers_job_comes_back_in_time[back]",
+    "clock_jumps.several_reapers_do_not_put_it_off[back]",
+    "clock_jumps.a_jobs_own_lease_ends_in_time[back-of_its_task]",
+    "clock_jumps.a_longer_lease_asked_for_after_the_jump_counts_from_then[back]",
+    "clock_jumps.workers_are_told_with_the_end_of_their_leases[forward]",
+)
+class TheWallClockDecidesLeases(MemoryStore):
+    def _ticks(self) -> int:
+        return self._clock.now()
+
+
+@killed_by("clock_jumps.a_live_worker_keeps_its_jobs[forward-same]")
+class AClockSetForwardEndsLeases(MemoryStore):
+    _farthest = 0
+
+    def _ticks(self) -> int:
+        self._farthest = max(self._farthest, self._clock.now())
+        return self._farthest
+
+
+@killed_by(
+    "clock_jumps.a_worker_that_died_after_the_jump_is_found[forward]",
+    "clock_jumps.several_reapers_do_not_put_it_off[forward]",
+    "clock_jumps.a_jobs_own_lease_given_after_the_jump_ends_in_time[forward-asked_for]",
+)
+class AJumpGivesLeasesTheTimeItSkipped(MemoryStore):
+    _offset: int | None = None
+
+    async def reap(self, limit: int, max_resets: int) -> Reaped:
+        before, self._offset = self._offset, self._clock.now() - self._ticks()
+        if before is not None and self._offset > before:
+            for worker in self._workers:
+                self._workers[worker] += self._offset - before
+            for row in self._rows.values():
+                if row.lease_until is not None:
+                    row.lease_until += self._offset - before
+        return await super().reap(limit, max_resets)
+
+
+@killed_by("clock_jumps.after_a_long_silence_a_new_reaper_need_not_wait")
+class ALongSilenceIsTakenForAJump(MemoryStore):
+    _reaped_at = 0
+
+    async def reap(self, limit: int, max_resets: int) -> Reaped:
+        before, self._reaped_at = self._reaped_at, self._clock.now()
+        if before and self._reaped_at - before > 3_600_000_000:
+            for worker in self._workers:
+                self._beat(worker, 30.0)
+        return await super().reap(limit, max_resets)
 
 
 @killed_by("leases.renew_extends_the_lease")
@@ -654,7 +708,7 @@ class ExtendShortens(MemoryStore):
 @killed_by("leases.check_writes_nothing")
 class CheckRenews(MemoryStore):
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
-        self._beat(worker, 30.0, self._clock.now())
+        self._beat(worker, 30.0)
         return super().check(worker, leases)
 
 

@@ -42,7 +42,7 @@ BOUND: list[tuple[Version, contract.Case]] = [
 EMPTY = """
 DROP TABLE IF EXISTS handlers_own;
 TRUNCATE contract._jobs, contract._history, contract._batches, contract._workers,
-  contract._bells, contract._paused, contract._schedules;
+  contract._clocks, contract._bells, contract._paused, contract._schedules;
 """
 
 

@@ -55,6 +55,8 @@ class MemoryStore:
         self._rows: dict[int, Row] = {}
         self._history: dict[int, Row] = {}
         self._workers: dict[str, int] = {}
+        """When each worker's lease ends, in microseconds of the monotonic clock, as do the leases of
+        single jobs: so they end when they should, however the wall clock is set."""
         self._paused_tasks: set[str] = set()
         self._paused_queues: set[str] = set()
         self._schedules: dict[str, KnownSchedule] = {}
@@ -94,6 +96,10 @@ class MemoryStore:
         if self._closed:
             raise StoreClosedError("this store was closed")
         return self._clock.now()
+
+    def _ticks(self) -> int:
+        """The monotonic clock, by which leases are counted."""
+        return micros(self._clock.monotonic())
 
     # ── producers ──
 
@@ -141,8 +147,8 @@ class MemoryStore:
     async def claim(self, request: ClaimRequest) -> list[Lease]:
         rules.refuse_conditions(request)
         with self._lock:
-            now = self._start()
-            self._beat(request.worker, request.lease, now)
+            self._start()
+            self._beat(request.worker, request.lease)
             busy = {r.queue for r in self._rows.values() if r.state is JobState.RUNNING}
             suspects = request.suspects
             leases: list[Lease] = []
@@ -156,7 +162,7 @@ class MemoryStore:
                         continue
                     suspects -= 1
                 busy.add(row.queue)
-                leases.append(self._deliver(row, request, now))
+                leases.append(self._deliver(row, request))
             return leases
 
     def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
@@ -170,14 +176,14 @@ class MemoryStore:
             ):
                 yield row
 
-    def _deliver(self, row: Row, request: ClaimRequest, now: int) -> Lease:
+    def _deliver(self, row: Row, request: ClaimRequest) -> Lease:
         row.state = JobState.RUNNING
         row.token = next(self._tokens)
         row.worker = request.worker
         row.attempts += 1
         row.deliveries += 1
         longer = request.longer_leases.get(row.task)
-        row.lease_until = None if longer is None else now + micros(longer)
+        row.lease_until = None if longer is None else self._ticks() + micros(longer)
         return Lease(
             job_id=row.id,
             token=row.token,
@@ -262,12 +268,12 @@ class MemoryStore:
         extend: Sequence[tuple[Lease, float]] = (),
     ) -> Renewal:
         with self._lock:
-            now = self._start()
-            self._beat(worker, lease, now)
+            self._start()
+            self._beat(worker, lease)
             for held, seconds in extend:
                 row = self._owned(held)
                 if row is not None:
-                    row.lease_until = max(row.lease_until or 0, now + micros(seconds))
+                    row.lease_until = max(row.lease_until or 0, self._ticks() + micros(seconds))
             return self.check(worker, leases)
 
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
@@ -292,8 +298,8 @@ class MemoryStore:
             return LostReason.ALREADY_COMPLETED
         return LostReason.TAKEN_BY_ANOTHER_WORKER
 
-    def _beat(self, worker: str, lease: float, now: int) -> None:
-        self._workers[worker] = now + micros(lease)
+    def _beat(self, worker: str, lease: float) -> None:
+        self._workers[worker] = self._ticks() + micros(lease)
 
     async def retire(self, worker: str) -> None:
         with self._lock:
@@ -313,18 +319,18 @@ class MemoryStore:
 
     async def reap(self, limit: int, max_resets: int) -> Reaped:
         with self._lock:
-            now = self._start()
+            now, ticks = self._start(), self._ticks()
             expired = [
                 row
                 for row in self._rows.values()
                 if row.state is JobState.RUNNING
-                and self._workers.get(row.worker or "", 0) <= now
-                and (row.lease_until or 0) <= now
+                and self._workers.get(row.worker or "", 0) <= ticks
+                and (row.lease_until or 0) <= ticks
             ]
             reaped = self._take_back(expired[:limit], max_resets, now)
             held = {row.worker for row in self._rows.values() if row.worker is not None}
-            for worker, expires_at in list(self._workers.items()):
-                if expires_at <= now and worker not in held:
+            for worker, end in list(self._workers.items()):
+                if end <= ticks and worker not in held:
                     del self._workers[worker]
         if reaped.total:
             self._hint()
@@ -570,9 +576,10 @@ class MemoryStore:
     async def workers(self) -> list[WorkerInfo]:
         with self._lock:
             held = [row.worker for row in self._rows.values()]
+            now, ticks = self._clock.now(), self._ticks()
             return [
-                WorkerInfo(id=worker, expires_at=expires_at, running=held.count(worker))
-                for worker, expires_at in sorted(self._workers.items())
+                WorkerInfo(id=worker, expires_at=now + end - ticks, running=held.count(worker))
+                for worker, end in sorted(self._workers.items())
             ]
 
     async def delete_failed(self, limit: int) -> int:
