@@ -37,7 +37,7 @@ from windlass.store.records import (
 )
 from windlass.store.rules import Row, add_to_log
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
-from windlass.stores.memory import MemoryStore
+from windlass.stores.memory import MemoryStore, MemoryTransaction
 from windlass.testing.contract.concurrency import RIVALS
 
 
@@ -1254,3 +1254,79 @@ def _set(store: MemoryStore, identifier: str, **changes: Any) -> KnownSchedule |
     if known is not None:
         known = store._schedules[identifier] = msgspec.structs.replace(known, **changes)
     return known
+
+
+# ── transactions ──
+
+
+@killed_by(
+    "transactions.an_exception_rolls_everything_back",
+    "transactions.nothing_is_seen_before_the_commit",
+)
+class TransactionsSettleAtOnce(MemoryStore):
+    def transaction(self, lease: Lease) -> Any:
+        store = self
+
+        class AtOnce(MemoryTransaction):
+            def complete(self, outcome: Outcome) -> None:
+                store._settle(lease, outcome, store._start())
+
+        return AtOnce(self, lease)
+
+
+@killed_by(
+    "transactions.a_joined_enqueue_is_gone_if_that_transaction_rolls_back",
+    "transactions.a_lost_lease_rolls_everything_back",
+    "transactions.nothing_is_seen_before_the_commit",
+)
+class JoinedJobsDoNotWait(MemoryStore):
+    def joined(self, connection: Any) -> Any:
+        store = self
+
+        class AtOnce(MemoryTransaction):
+            def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+                return [row.job() for row in store._add_all(jobs, store._start())]
+
+        if not isinstance(connection, MemoryTransaction):
+            return super().joined(connection)
+        return AtOnce(self, connection._lease)
+
+
+@killed_by("transactions.a_lost_lease_rolls_everything_back")
+class TransactionsAskForNoLease(MemoryStore):
+    def transaction(self, lease: Lease) -> Any:
+        class Unchecked(MemoryTransaction):
+            def complete(self, outcome: Outcome) -> None: ...
+
+        return Unchecked(self, lease)
+
+
+@killed_by("transactions.a_job_is_completed_once_in_its_transaction")
+class TransactionsCompleteTwice(MemoryStore):
+    def transaction(self, lease: Lease) -> Any:
+        class Twice(MemoryTransaction):
+            def complete(self, outcome: Outcome) -> None:
+                self._outcome = None
+                super().complete(outcome)
+
+        return Twice(self, lease)
+
+
+@killed_by("transactions.any_outcome_may_end_the_transaction")
+class TransactionsOnlyComplete(MemoryStore):
+    def transaction(self, lease: Lease) -> Any:
+        class Completing(MemoryTransaction):
+            def complete(self, outcome: Outcome) -> None:
+                super().complete(Complete())
+
+        return Completing(self, lease)
+
+
+@killed_by("transactions.writes_and_completion_commit_together")
+class TransactionsClaimSql(MemoryStore):
+    def transaction(self, lease: Lease) -> Any:
+        class Pretending(MemoryTransaction):
+            def execute(self, sql: str, values: Any = ()) -> list[Any]:
+                return []
+
+        return Pretending(self, lease)

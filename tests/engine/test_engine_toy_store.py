@@ -50,7 +50,7 @@ class ToyLease(Lease):
 class ToyStore:
     """Rows are dicts in a list; whoever has a row's `token` owns it."""
 
-    capabilities = Capabilities(shared=False, durable=False, transactions=False)
+    capabilities = Capabilities(shared=False, durable=False, transactions=False, sql=False)
 
     def __init__(self, clock: Clock, *rows: Row) -> None:
         self.clock = clock

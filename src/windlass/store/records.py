@@ -248,12 +248,14 @@ class Capabilities(msgspec.Struct, frozen=True):
     """What a store can do beyond the port's common ground.
 
     `shared`: other processes see the same jobs. `durable`: jobs outlive the process.
-    `transactions`: handlers and callers can write their own data with the job's.
+    `transactions`: a handler can settle its job and add others in one step. `sql`: handlers and
+    callers can write data of their own with them, on connections to the same database.
     """
 
     shared: bool
     durable: bool
     transactions: bool
+    sql: bool
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ are the rules; the SQL stores only find the same rows faster.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from windlass.clock import SYSTEM, Clock
-from windlass.errors import ConfigError, StoreClosedError
+from windlass.errors import ConfigError, LeaseLostError, StoreClosedError
 from windlass.model import payload as payloads
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
@@ -47,7 +48,7 @@ from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 class MemoryStore:
     """All jobs in dictionaries, under one lock."""
 
-    capabilities = Capabilities(shared=False, durable=False, transactions=False)
+    capabilities = Capabilities(shared=False, durable=False, transactions=True, sql=False)
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -115,6 +116,10 @@ class MemoryStore:
         return [self._add(new, now) for new in jobs]
 
     def _add(self, new: NewJob, now: int) -> Row:
+        return self._put(new, now)
+
+    def _put(self, new: NewJob, now: int, job_id: int | None = None) -> Row:
+        """`job_id` is what a new row is to have as its id, where one was promised."""
         existing = self._keyed(new.key) if new.key is not None else None
         if existing is not None:
             if new.key_mode == "unsafe_dedupe":
@@ -124,7 +129,7 @@ class MemoryStore:
                 self._replace(existing, new, now)
                 return existing
             rules.supersede(existing, now)
-        row = rules.new_row(new, now, next(self._ids))
+        row = rules.new_row(new, now, next(self._ids) if job_id is None else job_id)
         self._rows[row.id] = row
         return row
 
@@ -138,8 +143,11 @@ class MemoryStore:
         return None
 
     def joined(self, connection: Any) -> Joined:
+        if isinstance(connection, MemoryTransaction) and connection.store is self:
+            return connection
         raise ConfigError(
-            "memory:// has no transactions to join; use a sqlite:/// or postgresql:// URL"
+            "memory:// has no transactions to join except ctx.transaction(); use a sqlite:/// or"
+            " postgresql:// URL"
         )
 
     # ── workers ──
@@ -310,10 +318,22 @@ class MemoryStore:
         self._hint()
 
     def connection(self) -> AbstractContextManager[Any]:
-        raise ConfigError("memory:// has no SQL; use a sqlite:/// or postgresql:// URL")
+        raise ConfigError(_NO_SQL)
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
-        raise ConfigError("memory:// has no transactions; use a sqlite:/// or postgresql:// URL")
+        return MemoryTransaction(self, lease)
+
+    def _commit(self, lease: Lease, outcome: Outcome | None, jobs: Sequence[_Addition]) -> None:
+        """What a transaction has gathered, all of it or (the lease was lost) nothing."""
+        with self._lock:
+            now = self._start()
+            if outcome is not None:
+                answer = self._settle(lease, outcome, now)
+                if answer.verdict is not Verdict.APPLIED:
+                    raise _lost(lease, answer.verdict)
+            for new, asked_at, job_id in jobs:
+                self._put(new, asked_at, job_id)
+        self._hint()
 
     # ── upkeep ──
 
@@ -588,6 +608,99 @@ class MemoryStore:
             for job_id in failed:
                 del self._rows[job_id]
             return len(failed)
+
+
+_Addition = tuple[NewJob, int, int]
+"""A job that waits for a commit, when it was asked for, and the id it gets if it is a new one."""
+
+
+class MemoryTransaction:
+    """Gathers a settlement and jobs, which nothing outside sees before the block ends.
+
+    Nothing is locked meanwhile. So the lease is looked at twice, when `complete` is called and
+    when the block ends, and a keyed job meets its key as it is when the block ends.
+    """
+
+    def __init__(self, store: MemoryStore, lease: Lease) -> None:
+        self.store = store
+        self._lease = lease
+        self._outcome: Outcome | None = None
+        self._jobs: list[_Addition] = []
+        self._lost: Verdict | None = None
+        self._is_open = False
+
+    def __enter__(self) -> MemoryTransaction:
+        self.store._start()
+        self._is_open = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._is_open = False
+        if kind is None and self._lost is None:
+            self.store._commit(self._lease, self._outcome, self._jobs)
+
+    @property
+    def connection(self) -> MemoryTransaction:
+        """Good for `client.using(connection)` alone: there is no SQL here."""
+        return self
+
+    def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        raise ConfigError(_NO_SQL)
+
+    def complete(self, outcome: Outcome) -> None:
+        with self.store._lock:
+            self.store._start()
+            if self._outcome is not None:
+                self._lost = Verdict.LOST
+            elif self.store._owned(self._lease) is None:
+                self._lost = self.store._refusal(self._lease)
+        if self._lost is not None:
+            raise _lost(self._lease, self._lost)
+        self._outcome = outcome
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        """Add jobs when the block ends; they are answered as they would be stored now."""
+        if not self._is_open:
+            raise ConfigError("this transaction has ended; add the job without it")
+        for new in jobs:
+            payloads.decode(new.payload)
+        added = []
+        with self.store._lock:
+            now = self.store._start()
+            for new in jobs:
+                self._jobs.append((new, now, next(self.store._ids)))
+                added.append(self._foresee(len(self._jobs) - 1).job())
+        return added
+
+    async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        return self.enqueue(jobs)
+
+    def _foresee(self, index: int) -> Row:
+        """The row that an addition makes or changes, if nothing changes until the block ends."""
+        new, now, job_id = self._jobs[index]
+        earlier = (i for i in reversed(range(index)) if self._jobs[i][0].key == new.key)
+        found: Row | None = None
+        if new.key is not None:
+            before = next(earlier, None)
+            found = self.store._keyed(new.key) if before is None else self._foresee(before)
+        if found is None or (found.state is JobState.RUNNING and new.key_mode != "unsafe_dedupe"):
+            return rules.new_row(new, now, job_id)
+        row = copy.copy(found)
+        if new.key_mode == "unsafe_dedupe":
+            rules.request_again(row, now)
+        else:
+            rules.replace(row, new, now)
+        return row
+
+
+_NO_SQL = "memory:// has no SQL; use a sqlite:/// or postgresql:// URL"
+
+
+def _lost(lease: Lease, verdict: Verdict) -> LeaseLostError:
+    return LeaseLostError(
+        f"job {lease.job_id} is no longer held by this delivery ({verdict}); nothing of its"
+        " transaction was written"
+    )
 
 
 class _Lifeline:

@@ -106,7 +106,7 @@ class PostgresStore:
     depends on the session.
     """
 
-    capabilities = Capabilities(shared=True, durable=True, transactions=True)
+    capabilities = Capabilities(shared=True, durable=True, transactions=True, sql=True)
 
     def __init__(
         self,

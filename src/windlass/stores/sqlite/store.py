@@ -58,7 +58,7 @@ class SqliteStore:
     many seconds a call waits while another transaction holds the file, before StoreBusyError.
     """
 
-    capabilities = Capabilities(shared=True, durable=True, transactions=True)
+    capabilities = Capabilities(shared=True, durable=True, transactions=True, sql=True)
 
     def __init__(
         self,

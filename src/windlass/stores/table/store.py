@@ -107,7 +107,7 @@ class TableStore(Generic[R]):
     connection whose address is then used; the connection itself is left alone.
     """
 
-    capabilities = Capabilities(shared=True, durable=True, transactions=True)
+    capabilities = Capabilities(shared=True, durable=True, transactions=True, sql=True)
 
     def __init__(
         self,

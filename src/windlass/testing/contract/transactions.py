@@ -1,6 +1,8 @@
-"""The handler's own writes and its settlement commit together, where a store can do that.
+"""What a handler writes and its settlement commit together, where a store can do that.
 
-A store whose capabilities say it has no transactions must refuse them, in each case the same.
+What every store with transactions can write is a job. One with SQL also writes rows of a table of
+the handler's own, which must fare the same. A store whose capabilities say that it lacks
+transactions, or SQL, must refuse them, in each case the same.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from collections.abc import Callable
 
 from windlass.errors import ConfigError, LeaseLostError
 from windlass.model.job import JobState
-from windlass.store.records import COMPLETE, Complete, Fail, Lease
+from windlass.store.port import Transaction
+from windlass.store.records import COMPLETE, Complete, Fail, JobFilter, Lease
 from windlass.testing.contract.case import Group
 from windlass.testing.contract.kit import Kit, ids
 
@@ -22,29 +25,48 @@ class Stop(Exception):
 
 
 async def _lease(kit: Kit) -> Lease | None:
-    """A running job and a table of the handler's own; None, and refused, without transactions."""
+    """A running job, and with SQL a table of the handler's own; None without transactions."""
     await kit.add(keep=60.0)
     lease = await kit.take()
-    if kit.store.capabilities.transactions:
+    able = kit.store.capabilities
+    if not able.transactions:
+        _refused(lambda: kit.store.transaction(lease))
+    elif able.sql:
         with kit.store.transaction(lease) as tx:
             tx.execute("CREATE TABLE handlers_own (n integer)")
-        return lease
-    attempts: tuple[Callable[[], object], ...] = (
-        kit.store.connection,
-        lambda: kit.store.transaction(lease),
-        lambda: kit.store.joined(object()),
-    )
-    for attempt in attempts:
-        try:
-            attempt()
-        except ConfigError as error:
-            assert "URL" in str(error), "it says what to do next"
-        else:
-            raise AssertionError("a transaction was promised by a store that has none")
-    return None
+    else:
+        with kit.store.transaction(lease) as tx:
+            _refused(lambda: tx.execute("CREATE TABLE handlers_own (n integer)"))
+    if not able.sql:
+        _refused(kit.store.connection)
+        _refused(lambda: kit.store.joined(object()))
+    return lease if able.transactions else None
 
 
-def _written(kit: Kit) -> int:
+def _refused(attempt: Callable[[], object]) -> None:
+    try:
+        attempt()
+    except ConfigError as error:
+        assert "URL" in str(error), "it says what to do next"
+    else:
+        raise AssertionError("the store took what its capabilities say it cannot do")
+
+
+def _write(kit: Kit, tx: Transaction) -> None:
+    """What a handler writes: a job, and with SQL a row."""
+    kit.store.joined(tx.connection).enqueue([kit.new("written")])
+    if kit.store.capabilities.sql:
+        tx.execute("INSERT INTO handlers_own VALUES (1)")
+
+
+async def _written(kit: Kit) -> int:
+    """How often what a handler wrote was committed."""
+    jobs = len(await kit.store.find(JobFilter(task="written")))
+    assert not kit.store.capabilities.sql or _rows(kit) == jobs, "a row and a job differ"
+    return jobs
+
+
+def _rows(kit: Kit) -> int:
     with kit.store.connection() as connection:
         [count] = connection.execute("SELECT count(*) FROM handlers_own").fetchone()
     return int(count)
@@ -56,11 +78,43 @@ async def writes_and_completion_commit_together(kit: Kit) -> None:
     if lease is None:
         return
     with kit.store.transaction(lease) as tx:
-        tx.execute("INSERT INTO handlers_own VALUES (1)")
+        _write(kit, tx)
         tx.complete(Complete('"done"'))
     seen = await kit.get(lease.job_id)
     assert (seen.state, seen.output) == (JobState.COMPLETED, "done")
-    assert _written(kit) == 1
+    assert await _written(kit) == 1
+
+
+@case
+async def nothing_is_seen_before_the_commit(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    other = await kit.other()
+    with kit.store.transaction(lease) as tx:
+        _write(kit, tx)
+        tx.complete(COMPLETE)
+        assert await other.find(JobFilter(task="written")) == []
+        seen = await other.get(lease.job_id)
+        assert seen is not None
+        assert seen.state is JobState.RUNNING
+    assert await _written(kit) == 1
+
+
+@case
+async def a_job_is_completed_once_in_its_transaction(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    try:
+        with kit.store.transaction(lease) as tx:
+            tx.complete(COMPLETE)
+            tx.complete(COMPLETE)
+    except LeaseLostError:
+        pass
+    else:
+        raise AssertionError("a delivery ended twice")
+    assert await kit.state(lease.job_id) is JobState.RUNNING
 
 
 @case
@@ -70,13 +124,13 @@ async def an_exception_rolls_everything_back(kit: Kit) -> None:
         return
     try:
         with kit.store.transaction(lease) as tx:
-            tx.execute("INSERT INTO handlers_own VALUES (1)")
+            _write(kit, tx)
             tx.complete(COMPLETE)
             raise Stop
     except Stop:
         pass
     assert await kit.state(lease.job_id) is JobState.RUNNING
-    assert _written(kit) == 0
+    assert await _written(kit) == 0
     assert (await kit.settle(lease, COMPLETE)).state is JobState.COMPLETED
 
 
@@ -86,9 +140,9 @@ async def without_completion_the_job_stays_running(kit: Kit) -> None:
     if lease is None:
         return
     with kit.store.transaction(lease) as tx:
-        tx.execute("INSERT INTO handlers_own VALUES (1)")
+        _write(kit, tx)
     assert await kit.state(lease.job_id) is JobState.RUNNING
-    assert _written(kit) == 1
+    assert await _written(kit) == 1
 
 
 @case
@@ -99,14 +153,14 @@ async def a_lost_lease_rolls_everything_back(kit: Kit) -> None:
     await kit.crash()
     try:
         with kit.store.transaction(lease) as tx:
-            tx.execute("INSERT INTO handlers_own VALUES (1)")
+            _write(kit, tx)
             tx.complete(COMPLETE)
     except LeaseLostError:
         pass
     else:
         raise AssertionError("a lost delivery completed its job")
     assert await kit.state(lease.job_id) is JobState.READY
-    assert _written(kit) == 0
+    assert await _written(kit) == 0
 
 
 @case
@@ -159,7 +213,7 @@ async def a_joined_enqueue_is_gone_if_that_transaction_rolls_back(kit: Kit) -> N
 
 @case
 async def a_plain_connection_commits_or_rolls_back(kit: Kit) -> None:
-    if await _lease(kit) is None:
+    if await _lease(kit) is None or not kit.store.capabilities.sql:
         return
     with kit.store.connection() as connection:
         connection.execute("INSERT INTO handlers_own VALUES (1)")
@@ -169,4 +223,4 @@ async def a_plain_connection_commits_or_rolls_back(kit: Kit) -> None:
             raise Stop
     except Stop:
         pass
-    assert _written(kit) == 1
+    assert _rows(kit) == 1
