@@ -12,10 +12,9 @@ import pytest
 from tests.sqlite.sqlite_kit import jobs, opened, plain, run, take
 from windlass.errors import StoreError, StoreUnavailableError
 from windlass.model.job import JobState
-from windlass.store.records import COMPLETE, ClaimRequest, NewJob, Reaped, Settled, Verdict
+from windlass.store.records import COMPLETE, ClaimRequest, NewJob, Settled, Verdict
 from windlass.stores.migrations import Migration
-from windlass.stores.sqlite import schema, upkeep
-from windlass.testing.clock import FakeClock
+from windlass.stores.sqlite import schema
 
 DONE = Settled(Verdict.APPLIED, JobState.COMPLETED)
 
@@ -81,23 +80,6 @@ def test_other_calls_go_on_beside_a_file_that_breaks(tmp_path: Path) -> None:
                 store.paused(), take(store), store.counts(), return_exceptions=True
             )
             assert [isinstance(answer, StoreError) for answer in answers] == [True, True, False]
-
-    run(scenario())
-
-
-def test_without_a_boot_id_the_clocks_are_only_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upkeep, "boot_id", lambda: "")
-    clock = FakeClock()
-
-    async def scenario() -> None:
-        async with opened(tmp_path / "jobs.db", clock=clock) as store:
-            await store.enqueue(jobs(1))
-            await take(store)
-            assert await store.reap(10, 5) == Reaped()
-            clock.jump(3600.0)
-            assert len((await store.reap(10, 5)).requeued) == 1
 
     run(scenario())
 

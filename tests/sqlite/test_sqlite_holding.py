@@ -13,7 +13,7 @@ from tests.sqlite.sqlite_kit import jobs, opened, plain, run, take
 from windlass.clock import SYSTEM
 from windlass.stores.sqlite.connection import Session, connect
 from windlass.stores.sqlite.holding import Mark
-from windlass.stores.sqlite.locking import LockWatch, begin
+from windlass.stores.sqlite.locking import begin
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def _wait_for(path: str, let_go: Callable[[], object], tries: int = 1) -> Sessio
 
     with closing(connect(path, "full")) as connection, closing(Mark(path)) as mark:
         db = Session(connection)
-        begin(db, SYSTEM, LockWatch(), path, 30.0, mark, meanwhile)
+        begin(db, SYSTEM, path, 30.0, mark, meanwhile)
         assert db.waited
         return db
 

@@ -10,62 +10,200 @@ from pathlib import Path
 
 import pytest
 
-from tests.sqlite.sqlite_kit import jobs, opened, plain, run, take, until
-from windlass.errors import LeaseLostError, StoreBusyError, StoreClosedError
+from tests.sqlite.sqlite_kit import LONG, jobs, opened, plain, run, take, until
+from windlass.errors import (
+    LeaseLostError,
+    StoreBusyError,
+    StoreClosedError,
+    StoreUnavailableError,
+)
 from windlass.model.job import JobState
 from windlass.store.port import Lifeline
-from windlass.store.records import CANCEL, COMPLETE, Lease, LostReason, Reaped, Settled, Verdict
+from windlass.store.records import CANCEL, COMPLETE, Lease, LostReason, Reaped, Verdict
+from windlass.stores.sqlite import SqliteStore
 from windlass.testing.clock import FakeClock
 
 LEASE = 30.0
 
 
-def test_leases_move_by_the_time_nobody_could_write(tmp_path: Path) -> None:
+async def lock_is_awaited(store: SqliteStore) -> None:
+    """Return once the store's thread waits for the lock with a write that was posted before.
+
+    A read is served before the writes that wait, or while the lock is awaited: the second one can
+    only have been served there.
+    """
+    await store.counts()
+    await store.counts()
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["it waits", "it is dead"])
+def test_only_a_worker_that_says_it_waits_outlives_a_transaction(
+    tmp_path: Path, waits: bool
+) -> None:
+    """Somebody's transaction of five leases: whoever tried to renew is alive, others are not."""
     path, clock = tmp_path / "jobs.db", FakeClock()
 
     async def scenario() -> None:
         async with opened(path, clock=clock) as store, opened(path, clock=clock) as other:
             await store.enqueue(jobs(3))
             held = await take(store, lease=LEASE)
-            [before] = await store.workers()
+            keeper = store.lifeline()
             with closing(plain(path, isolation_level=None)) as holder:
                 holder.execute("BEGIN IMMEDIATE")
-                waiting = [asyncio.create_task(s.enqueue(jobs(1))) for s in (store, other)]
-                await asyncio.sleep(0.05)
+                writing = [asyncio.create_task(s.enqueue(jobs(1))) for s in (store, other)]
+                for one in (store, other):
+                    await lock_is_awaited(one)
                 clock.advance(5 * LEASE)
-                await asyncio.sleep(0.05)
-                assert not any(call.done() for call in waiting)
+                if waits:
+                    with pytest.raises(StoreBusyError):
+                        await asyncio.to_thread(keeper.renew, "w", LEASE, held)
+                clock.advance(LEASE - 0.001)
                 holder.execute("COMMIT")
-            await asyncio.gather(*waiting)
-            [after] = await store.workers()
-            assert after.expires_at == before.expires_at + round(5 * LEASE * 1e6), "moved once"
-            assert await other.reap(100, 5) == Reaped()
-            assert (
-                await store.settle([(lease, COMPLETE) for lease in held])
-                == [Settled(Verdict.APPLIED, JobState.COMPLETED)] * 3
-            )
+            await asyncio.gather(*writing)
+            taken = () if waits else tuple(lease.job_id for lease in held)
+            assert (await other.reap(100, 5)).requeued == taken
+            assert list(keeper.renew("w", LEASE, held).lost) == list(taken)
 
     run(scenario())
 
 
-def test_a_keeper_that_gave_up_still_counts_as_waiting(tmp_path: Path) -> None:
-    """Its renewals fail while the lock is held; the reaper of its process must know."""
+def test_what_a_worker_said_does_not_keep_it_alive_for_longer_than_a_lease(tmp_path: Path) -> None:
+    """It was killed while it waited."""
     path, clock = tmp_path / "jobs.db", FakeClock()
 
     async def scenario() -> None:
         async with opened(path, clock=clock) as store:
             await store.enqueue(jobs(1))
-            held = await take(store, lease=LEASE)
+            [lease] = await take(store, lease=LEASE)
             keeper = store.lifeline()
             with closing(plain(path, isolation_level=None)) as holder:
                 holder.execute("BEGIN IMMEDIATE")
-                for _ in range(2):
-                    with pytest.raises(StoreBusyError):
-                        await asyncio.to_thread(keeper.renew, "w", LEASE, held)
-                    clock.advance(LEASE * 0.9)
+                clock.advance(LEASE * 0.9)
+                with pytest.raises(StoreBusyError):
+                    await asyncio.to_thread(keeper.renew, "w", LEASE, [lease])
                 holder.execute("COMMIT")
+            clock.advance(LEASE - 0.001)
             assert await store.reap(100, 5) == Reaped()
-            assert keeper.renew("w", LEASE, held).lost == {}
+            clock.advance(0.001)
+            assert (await store.reap(100, 5)).requeued == (lease.job_id,)
+
+    run(scenario())
+
+
+def test_a_worker_that_cannot_say_that_it_waits_is_not_told_to_go_on(tmp_path: Path) -> None:
+    """The keeper takes StoreBusyError for a frozen lease; anything else makes it stop in time."""
+    path = tmp_path / "jobs.db"
+
+    async def scenario() -> None:
+        async with opened(path) as store:
+            await store.enqueue(jobs(1))
+            held = await take(store, lease=LEASE)
+            keeper = store.lifeline()
+            Path(f"{path}-waiting").mkdir()
+            with closing(plain(path, isolation_level=None)) as holder:
+                holder.execute("BEGIN IMMEDIATE")
+                with pytest.raises(StoreUnavailableError, match=r"jobs\.db-waiting"):
+                    await asyncio.to_thread(keeper.renew, "w", LEASE, held)
+                holder.execute("COMMIT")
+
+    run(scenario())
+
+
+def test_short_transactions_one_after_the_other_do_not_keep_the_dead_alive(
+    tmp_path: Path,
+) -> None:
+    path, clock = tmp_path / "jobs.db", FakeClock()
+
+    async def scenario() -> None:
+        async with opened(path, clock=clock) as store:
+            await store.enqueue(jobs(2))
+            held = await take(store, lease=2.1)
+            with closing(plain(path, isolation_level=None)) as holder:
+                for _ in range(7):
+                    holder.execute("BEGIN IMMEDIATE")
+                    writing = asyncio.create_task(store.enqueue(jobs(1)))
+                    await lock_is_awaited(store)
+                    clock.advance(0.3)
+                    holder.execute("COMMIT")
+                    await writing
+            assert (await store.reap(100, 5)).requeued == tuple(lease.job_id for lease in held)
+
+    run(scenario())
+
+
+def test_a_reap_returns_however_short_leases_are(tmp_path: Path) -> None:
+    """Also in a process that wrote nothing for a while."""
+    path = tmp_path / "jobs.db"
+
+    async def scenario() -> None:
+        async with opened(path) as store, opened(path) as other:
+            await store.enqueue(jobs(1))
+            [lease] = await take(store, lease=0.01)
+            reaped = await other.reap(100, 5)
+            while not reaped.total:
+                reaped = await asyncio.wait_for(other.reap(100, 5), LONG)
+            assert reaped.requeued == (lease.job_id,)
+
+    run(scenario())
+
+
+class Rebooted:
+    """The clocks of a machine that was started again: ticks begin anew, the wall may be behind."""
+
+    def __init__(self, before: FakeClock, *, uptime: float, behind: float) -> None:
+        self._ticks = before.monotonic() - uptime
+        self._behind = round(behind * 1e6)
+        self._clock = before
+
+    def now(self) -> int:
+        return self._clock.now() - self._behind
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() - self._ticks
+
+
+@pytest.mark.parametrize("behind", [0.0, 3600.0, -3600.0], ids=["right", "behind", "ahead"])
+@pytest.mark.parametrize("uptime", [5.0, 5_000.0], ids=["sooner", "later"])
+@pytest.mark.parametrize("longer", [None, 900.0], ids=["plain", "longer"])
+def test_jobs_come_back_after_a_reboot(
+    tmp_path: Path, behind: float, uptime: float, longer: float | None
+) -> None:
+    """Within the lease, sooner or later after the machine's start than they were claimed."""
+    path, clock = tmp_path / "jobs.db", FakeClock()
+    lease = LEASE if longer is None else longer
+
+    async def scenario() -> None:
+        async with opened(path, clock=clock) as store:
+            await store.enqueue(jobs(2))
+            held = await take(
+                store, lease=LEASE, longer_leases={} if longer is None else {"t": longer}
+            )
+            assert await store.reap(100, 5) == Reaped()
+        later = Rebooted(clock, uptime=uptime, behind=behind)
+        async with opened(path, clock=later) as store:
+            reaped = await store.reap(100, 5)
+            clock.advance(lease)
+            reaped = reaped if reaped.total else await store.reap(100, 5)
+            assert reaped.requeued == tuple(lease.job_id for lease in held)
+
+    run(scenario())
+
+
+def test_a_worker_that_renewed_after_a_reboot_keeps_its_jobs(tmp_path: Path) -> None:
+    path, clock = tmp_path / "jobs.db", FakeClock()
+
+    async def scenario() -> None:
+        async with opened(path, clock=clock) as store:
+            await store.enqueue(jobs(1))
+            await take(store, lease=LEASE)
+        later = Rebooted(clock, uptime=1.0, behind=3600.0)
+        async with opened(path, clock=later) as store:
+            await store.enqueue(jobs(1))
+            [mine] = await take(store, worker="new", lease=LEASE)
+            for _ in range(4):
+                clock.advance(LEASE / 2)
+                assert store.lifeline().renew("new", LEASE, [mine]).lost == {}
+                assert mine.job_id not in (await store.reap(100, 5)).requeued
 
     run(scenario())
 

@@ -15,7 +15,6 @@ from windlass.stores.sqlite import admin, upkeep
 from windlass.stores.sqlite.claim import PastHeads, claim, leases_of, must_write
 from windlass.stores.sqlite.connection import Session, connect
 from windlass.stores.sqlite.enqueue import Enqueue
-from windlass.stores.sqlite.locking import LockWatch
 from windlass.stores.sqlite.schema import migrate
 from windlass.stores.sqlite.settle import Settle
 from windlass.stores.sqlite.statements import SQL, for_tasks
@@ -94,7 +93,7 @@ HOT = {
     "read_expired": ["windlass_jobs_running (worker=?)"],
     "read_held": ["windlass_jobs_running (worker=?)"],
     "delete_dead_workers": ["windlass_jobs_running (worker=?)"],
-    "shift_leases": ["windlass_jobs_running"],
+    "clamp_leases": ["windlass_jobs_running (worker=?)"],
     "read_keyed": ["windlass_jobs_key (key=?)"],
     "read_jobs": ["INTEGER PRIMARY KEY"],
     "update_jobs": ["INTEGER PRIMARY KEY"],
@@ -109,7 +108,7 @@ HOT = {
 SORTS_A_FEW = {"read_expired", "read_held"}
 """These sort what dead workers held, never the backlog."""
 
-WALKS_A_PARTIAL_INDEX = {"shift_leases", "next_due"}
+WALKS_A_PARTIAL_INDEX = {"next_due"}
 
 
 @pytest.mark.parametrize("name", sorted(HOT))
@@ -157,7 +156,7 @@ class Steps:
 def _cycle(db: Session, request: ClaimRequest) -> None:
     """What workers do all day, in one transaction that is undone."""
     new = [NewJob(task, queue=queue) for task in "tu" for queue in (None, None, "a", "b")] * 8
-    reaper = upkeep.Reaper(_Clock(), LockWatch())
+    reaper = upkeep.Reaper("no.db", _Clock())
     db.control("BEGIN IMMEDIATE")
     Enqueue(new)(db, NOW)
     Enqueue([NewJob("t", key="k"), NewJob("t", key="k", queue="stuck")])(db, NOW)

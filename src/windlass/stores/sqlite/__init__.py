@@ -14,9 +14,9 @@ Serial queues
     *waiting*, and every transaction that touches a queue ends by making its best job claimable.
 
 Leases
-    A worker's liveness is one row. While somebody else's transaction holds the write lock nobody
-    can renew, so whoever waited for that lock first extends every lease by the time it waited.
-    The reaper likewise moves all leases with a wall clock that jumped.
+    A worker's liveness is one row, with an end on the machine's monotonic clock, so that a wall
+    clock may jump. While somebody else's transaction holds the write lock nobody can renew; a
+    worker that tries says so in a small file beside the database, and reapers leave it alone.
 
 Failure
     A call either committed or raised a StoreError and had no effect. `synchronous="full"` makes a

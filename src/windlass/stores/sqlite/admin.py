@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from windlass.clock import Clock
 from windlass.model.job import Job, JobState
 from windlass.store import rules
 from windlass.store.records import JobFilter, Paused, WorkerInfo
 from windlass.store.rules import Row
 from windlass.stores.sqlite import queues, rows
 from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.locking import ticks
 from windlass.stores.sqlite.rows import json_text
 
 _ENDED = (JobState.FAILED, JobState.CANCELLED)
@@ -87,8 +89,13 @@ def counts(db: Session) -> dict[JobState, int]:
     return dict.fromkeys(JobState, 0) | _counts(db.value("count_jobs"))
 
 
-def workers(db: Session) -> list[WorkerInfo]:
-    return [WorkerInfo(*worker) for worker in _workers(db.value("list_workers"))]
+def workers(db: Session, clock: Clock) -> list[WorkerInfo]:
+    """Their leases end by the monotonic clock, which is told here as the wall clock's time."""
+    shift = clock.now() - ticks(clock)
+    return [
+        WorkerInfo(name, expires_at + shift, running)
+        for name, expires_at, running in _workers(db.value("list_workers"))
+    ]
 
 
 def paused(db: Session) -> Paused:

@@ -49,10 +49,10 @@ class PastHeads:
         self.after = ""
 
 
-def must_write(db: Session, request: ClaimRequest, now: int, past_heads: PastHeads) -> bool:
+def must_write(db: Session, request: ClaimRequest, ticks: int, past_heads: PastHeads) -> bool:
     """A look without the write lock: whether a claim could find anything to do."""
     tasks = json_text(request.tasks)
-    beat = {"worker": request.worker, "fresh": _fresh(request, now)}
+    beat = {"worker": request.worker, "fresh": _fresh(request, ticks)}
     if db.value("peek_ready", {"tasks": tasks, **beat}):
         return True
     if not request.past_heads:
@@ -63,25 +63,28 @@ def must_write(db: Session, request: ClaimRequest, now: int, past_heads: PastHea
     return bool(look.found)
 
 
-def _fresh(request: ClaimRequest, now: int) -> int:
+def _fresh(request: ClaimRequest, ticks: int) -> int:
     """A lease that ends later than this needs no renewal by a claim that finds nothing."""
-    return now + micros(request.lease) * 2 // 3
+    return ticks + micros(request.lease) * 2 // 3
 
 
 def leases_of(claimed: Claimed) -> list[Lease]:
     return _leases(claimed) if isinstance(claimed, bytes) else claimed
 
 
-def claim(db: Session, request: ClaimRequest, now: int, past_heads: PastHeads) -> Claimed:
-    """Take jobs. Leases nobody had to look at are still JSON: the caller's thread decodes them."""
+def claim(db: Session, request: ClaimRequest, ticks: int, past_heads: PastHeads) -> Claimed:
+    """Take jobs, leased from `ticks` on.
+
+    Leases nobody had to look at are still JSON: the caller's thread decodes them.
+    """
     base = secrets.randbits(62)
-    beat = _beat_of(request, now)
+    beat = _beat_of(request, ticks)
     quick = _read_quickly(db, request, base, beat)
     if quick is not None:
         text, ids, must_beat = quick
         if must_beat:
             db.run("beat_worker", beat)
-        _lease(db, request, base, ids, now)
+        _lease(db, request, base, ids, ticks)
         return text
     leases = _choose(db, request, base)
     exchanged: set[str] = set()
@@ -91,7 +94,7 @@ def claim(db: Session, request: ClaimRequest, now: int, past_heads: PastHeads) -
             leases = _choose(db, request, base)
     db.run("beat_worker", beat)
     if leases:
-        _lease(db, request, base, json_text([lease.job_id for lease in leases]), now)
+        _lease(db, request, base, json_text([lease.job_id for lease in leases]), ticks)
     queues.admit(db, exchanged - {lease.queue for lease in leases})
     return leases
 
@@ -113,21 +116,21 @@ def _read_quickly(
     return text, ids, must_beat
 
 
-def _beat_of(request: ClaimRequest, now: int) -> dict[str, object]:
+def _beat_of(request: ClaimRequest, ticks: int) -> dict[str, object]:
     lease = micros(request.lease)
     return {
         "worker": request.worker,
-        "expires_at": now + lease,
+        "expires_at": ticks + lease,
         "lease": lease,
-        "fresh": _fresh(request, now),
+        "fresh": _fresh(request, ticks),
     }
 
 
-def _lease(db: Session, request: ClaimRequest, base: int, ids: str, now: int) -> None:
+def _lease(db: Session, request: ClaimRequest, base: int, ids: str, ticks: int) -> None:
     chosen = {"worker": request.worker, "base": base, "ids": ids}
     if request.longer_leases:
         longer = {task: micros(seconds) for task, seconds in request.longer_leases.items()}
-        db.run("lease_jobs_longer", {**chosen, "now": now, "longer": json_text(longer)})
+        db.run("lease_jobs_longer", {**chosen, "ticks": ticks, "longer": json_text(longer)})
     else:
         db.run("lease_jobs", chosen)
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
+import time
 from collections.abc import Sequence
 
 import msgspec
 
 from windlass.clock import Clock
-from windlass.errors import StoreClosedError
+from windlass.errors import StoreBusyError, StoreClosedError, StoreUnavailableError
 from windlass.store.records import Lease, LostReason, Renewal
 from windlass.store.rules import micros
 from windlass.stores.sqlite.connection import Session, connect, patiently, translate
 from windlass.stores.sqlite.holding import Mark
-from windlass.stores.sqlite.locking import LockWatch, begin
+from windlass.stores.sqlite.locking import begin, ticks
 from windlass.stores.sqlite.rows import json_text
+from windlass.stores.sqlite.waiting import Waiting
 
 _PATIENCE = 1.0
 """Seconds one renewal waits for the write lock; the keeper asks again soon enough."""
+
+_TIMES_SAID = 10
+"""How often per lease a renewal that waits says so."""
 
 _answers = msgspec.json.Decoder(list[tuple[int, LostReason | None]]).decode
 
@@ -26,13 +32,15 @@ _answers = msgspec.json.Decoder(list[tuple[int, LostReason | None]]).decode
 class SqliteLifeline:
     """Renews and checks leases. It may be made in one thread and used in another.
 
-    Its commits are not synced to disk: after a power loss no worker is alive anyway.
+    Its commits are not synced to disk: after a power loss no worker is alive anyway. While a
+    renewal waits for the write lock it says so to reapers, so StoreBusyError means that the lease
+    counts from now.
     """
 
-    def __init__(self, path: str, clock: Clock, watch: LockWatch) -> None:
+    def __init__(self, path: str, clock: Clock) -> None:
         self._path = path
         self._clock = clock
-        self._watch = watch
+        self._waiting = Waiting(path)
         self._connection = connect(path, "normal")
         self._mark = Mark(path)
         self._db = Session(self._connection)
@@ -59,14 +67,15 @@ class SqliteLifeline:
         extend: Sequence[tuple[Lease, float]],
     ) -> Renewal:
         db = self._db
-        now = begin(db, self._clock, self._watch, self._path, _PATIENCE, self._mark)
         try:
+            self._begin(worker, lease)
+            now = ticks(self._clock)
             end = now + micros(lease)
             beat = {"worker": worker, "expires_at": end, "lease": micros(lease), "fresh": end}
             db.run("beat_worker", beat)
             if extend:
-                ends = [(held.job_id, held.token, now + micros(time)) for held, time in extend]
-                db.run("extend_leases", {"leases": json_text(ends)})
+                asked = [(held.job_id, held.token, micros(time)) for held, time in extend]
+                db.run("extend_leases", {"leases": json_text(asked), "ticks": now})
             renewal = self._answer(leases)
             db.control("COMMIT")
         except sqlite3.Error as error:
@@ -76,6 +85,39 @@ class SqliteLifeline:
                 db.control("ROLLBACK")
             self._mark.clear()
         return renewal
+
+    def _begin(self, worker: str, lease: float) -> None:
+        said_at = -math.inf
+
+        def say(now: float) -> None:
+            nonlocal said_at
+            if now - said_at >= lease / _TIMES_SAID:
+                said_at = now
+                self._say_that_it_waits(worker)
+
+        def meanwhile(delay: float) -> None:
+            say(self._clock.monotonic())
+            time.sleep(delay)
+
+        try:
+            begin(self._db, self._clock, self._path, _PATIENCE, self._mark, meanwhile)
+        except StoreBusyError:
+            say(math.inf)
+            raise
+
+    def _say_that_it_waits(self, worker: str) -> None:
+        number = patiently(
+            lambda: self._db.value("read_worker", {"worker": worker}), self._path, limit=_PATIENCE
+        )
+        if number is None:
+            return  # it holds nothing that could be taken back
+        try:
+            self._waiting.say(number, ticks(self._clock))
+        except OSError as error:
+            raise StoreUnavailableError(
+                f"another transaction holds {self._path}, and {self._waiting.name} cannot be"
+                f" written ({error}); make the directory writable"
+            ) from error
 
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
         with self._lock:

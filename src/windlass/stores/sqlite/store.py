@@ -41,13 +41,10 @@ from windlass.stores.sqlite.connection import Session, Synchronous
 from windlass.stores.sqlite.enqueue import Added, Enqueue
 from windlass.stores.sqlite.joined import SqliteJoined
 from windlass.stores.sqlite.lifeline import SqliteLifeline
-from windlass.stores.sqlite.locking import LockWatch
+from windlass.stores.sqlite.locking import ticks
 from windlass.stores.sqlite.settle import Settle, note
 from windlass.stores.sqlite.transaction import open_connection, open_transaction
 from windlass.stores.sqlite.writer import Operation, Read, Write, Writer
-
-_TIME_TO_RENEW = 0.25
-"""Seconds in which every live worker that could not renew will have done so."""
 
 
 class SqliteStore:
@@ -79,12 +76,11 @@ class SqliteStore:
         self._synchronous: Synchronous = synchronous
         self._busy_timeout = busy_timeout
         self._migrate = migrate
-        self._watch = LockWatch()
         self._writer: Writer | None = None
         self._hints: list[Callable[[], None]] = []
         self._lifelines: weakref.WeakSet[SqliteLifeline] = weakref.WeakSet()
         self._past_heads = PastHeads()
-        self._reaper = upkeep.Reaper(clock, self._watch)
+        self._reaper = upkeep.Reaper(self._path, clock)
 
     # ── life ──
 
@@ -96,7 +92,6 @@ class SqliteStore:
             self._clock,
             self._synchronous,
             self._busy_timeout,
-            self._watch,
             self._hints,
             self._prepare_schema,
         )
@@ -177,8 +172,8 @@ class SqliteStore:
     async def claim(self, request: ClaimRequest) -> list[Lease]:
         rules.refuse_conditions(request)
         claimed: Claimed = await self._write(
-            lambda db, now: claim(db, request, now, self._past_heads),
-            peek=lambda db: must_write(db, request, self._clock.now(), self._past_heads),
+            lambda db, now: claim(db, request, ticks(self._clock), self._past_heads),
+            peek=lambda db: must_write(db, request, ticks(self._clock), self._past_heads),
             nothing=[],
             rows=request.limit,
             abandoned=self._hand_back,
@@ -204,7 +199,7 @@ class SqliteStore:
 
     def lifeline(self) -> SqliteLifeline:
         self._open_writer()
-        lifeline = SqliteLifeline(self._path, self._clock, self._watch)
+        lifeline = SqliteLifeline(self._path, self._clock)
         self._lifelines.add(lifeline)
         return lifeline
 
@@ -215,7 +210,7 @@ class SqliteStore:
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
         self._open_writer()
         return open_transaction(
-            self._path, self._synchronous, lease, self._clock, self._watch, self._busy_timeout
+            self._path, self._synchronous, lease, self._clock, self._busy_timeout
         )
 
     async def retire(self, worker: str) -> None:
@@ -224,14 +219,7 @@ class SqliteStore:
     # ── upkeep ──
 
     async def reap(self, limit: int, max_resets: int) -> Reaped:
-        reaped = await self._reap(limit, max_resets)
-        while reaped is None:
-            await asyncio.sleep(_TIME_TO_RENEW)
-            reaped = await self._reap(limit, max_resets)
-        return reaped
-
-    async def _reap(self, limit: int, max_resets: int) -> Reaped | None:
-        reaped: Reaped | None = await self._write(
+        reaped: Reaped = await self._write(
             lambda db, now: self._reaper.reap(db, limit, max_resets, now),
             peek=self._reaper.must_write,
             nothing=Reaped(),
@@ -358,7 +346,7 @@ class SqliteStore:
         return paused
 
     async def workers(self) -> list[WorkerInfo]:
-        workers: list[WorkerInfo] = await self._read(admin.workers)
+        workers: list[WorkerInfo] = await self._read(lambda db: admin.workers(db, self._clock))
         return workers
 
     async def delete_failed(self, limit: int) -> int:

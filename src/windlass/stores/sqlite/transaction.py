@@ -12,7 +12,7 @@ from windlass.errors import LeaseLostError
 from windlass.store.records import Lease, Outcome, Verdict
 from windlass.stores.sqlite.connection import Session, Synchronous, connect, translate
 from windlass.stores.sqlite.holding import Mark
-from windlass.stores.sqlite.locking import LockWatch, begin
+from windlass.stores.sqlite.locking import begin
 from windlass.stores.sqlite.settle import Settle
 
 
@@ -50,7 +50,6 @@ def open_transaction(
     synchronous: Synchronous,
     lease: Lease,
     clock: Clock,
-    watch: LockWatch,
     limit: float,
 ) -> Iterator[SqliteTransaction]:
     """Commit at the end of the block, roll back if it raises or the lease was lost."""
@@ -59,7 +58,7 @@ def open_transaction(
         db = Session(connection)
         # Its mark does not stay: how long a user's transaction lasts makes it a stranger's.
         with closing(Mark(path)) as mark:
-            begin(db, clock, watch, path, limit, mark)
+            begin(db, clock, path, limit, mark)
         transaction = SqliteTransaction(db, lease, clock)
         yield transaction
         if transaction.lost:

@@ -5,9 +5,6 @@ Each first looks without the write lock, so that an idle worker's upkeep writes 
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
 import msgspec
 
 from windlass.clock import Clock
@@ -16,57 +13,48 @@ from windlass.store.records import CANCELLED_KEPT, RELEASE, Reaped
 from windlass.store.rules import micros
 from windlass.stores.sqlite import queues, rows
 from windlass.stores.sqlite.connection import Session
-from windlass.stores.sqlite.locking import LockWatch
+from windlass.stores.sqlite.locking import ticks
 from windlass.stores.sqlite.rows import json_text
-
-_JUMP = 1_000_000
-"""Microseconds by which the wall clock must leave the monotonic one to have jumped."""
-
-_DRIFT = 250_000
-"""Microseconds of slow drift after which the clocks are noted anew."""
+from windlass.stores.sqlite.waiting import Waiting
 
 _due = msgspec.json.Decoder(list[tuple[int, str | None]]).decode
-_peek_reap = msgspec.json.Decoder(tuple[int, int, str | None]).decode
-_clocks = msgspec.json.Decoder(tuple[str, int]).decode
-
-
-@cache
-def boot_id() -> str:
-    """Which start of this machine this is, or "" where the system does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return ""
+_overdue = msgspec.json.Decoder(tuple[list[tuple[int, int]], bool], strict=False).decode
 
 
 class Reaper:
-    """Takes back what dead workers held, and keeps leases right when the wall clock jumps.
+    """Takes back what dead workers held.
 
-    Wall minus monotonic time is constant between jumps, on one start of the machine. It is noted
-    in the file; when it changes by more than a second every lease moves along before any is reaped.
+    A worker is dead when its lease has ended and it does not wait to renew. Leases are counted on
+    the machine's monotonic clock, so a wall clock that jumps changes nothing. That clock begins
+    anew when the machine is started, so what was leased before may seem to end long from now: a
+    lease never ends later than its length from when it is looked at.
     """
 
-    def __init__(self, clock: Clock, watch: LockWatch) -> None:
+    def __init__(self, path: str, clock: Clock) -> None:
         self._clock = clock
-        self._watch = watch
+        self._waiting = Waiting(path)
 
     def must_write(self, db: Session) -> bool:
-        now = self._clock.now()
-        overdue, too_late, noted = _peek_reap(db.value("peek_reap", {"now": now}))
-        shift = self._shift(noted, now)
-        return bool(overdue or too_late) or shift is None or abs(shift) > _DRIFT
+        dead, too_late = self._look(db, ticks(self._clock))
+        return bool(dead or too_late)
 
-    def reap(self, db: Session, limit: int, max_resets: int, now: int) -> Reaped | None:
-        """What was taken back; None if live workers must first be given time to renew.
+    def _look(self, db: Session, now: int) -> tuple[list[int], bool]:
+        """Which workers are dead, and whether any lease ends too late."""
+        overdue, too_late = _overdue(db.value("read_overdue", {"ticks": now}))
+        waiting = self._waiting.among(overdue, now)
+        return [worker for worker, _ in overdue if worker not in waiting], too_late
 
-        Nobody else can have held the lock for longer than this process left it alone. Where that
-        is less than a third of a lease, whoever is alive had a chance to renew.
-        """
-        self._follow_clock(db, now)
-        shortest = db.value("shortest_overdue_lease", {"now": now})
-        if shortest is not None and self._watch.silence > shortest / 3e6:
-            return None
-        expired = rows.read(db, "read_expired", now=now, limit=limit)
+    def reap(self, db: Session, limit: int, max_resets: int, now: int) -> Reaped:
+        since_start = ticks(self._clock)
+        dead, too_late = self._look(db, since_start)
+        if dead or too_late:
+            db.run("clamp_leases", {"ticks": since_start})
+        if too_late:
+            db.run("clamp_workers", {"ticks": since_start})
+        if not dead:
+            return Reaped()
+        workers = json_text(dead)
+        expired = rows.read(db, "read_expired", workers=workers, ticks=since_start, limit=limit)
         reaped = Reaped()
         if expired:
             changes = rows.Changes()
@@ -76,29 +64,8 @@ class Reaper:
             ready = [row.id for row in expired if row.state is JobState.READY]
             ended = [row.id for row in expired if row.state is not JobState.READY]
             reaped = Reaped(requeued=tuple(ready), ended=tuple(ended))
-        db.run("delete_dead_workers", {"now": now})
+        db.run("delete_dead_workers", {"workers": workers})
         return reaped
-
-    def _shift(self, noted: str | None, now: int) -> int | None:
-        """How far the wall clock left the monotonic one since it was noted; None: unknown."""
-        if noted is None:
-            return None
-        boot, offset = _clocks(noted)
-        if boot != boot_id():
-            return None
-        return self._offset(now) - offset
-
-    def _offset(self, now: int) -> int:
-        return now - micros(self._clock.monotonic())
-
-    def _follow_clock(self, db: Session, now: int) -> None:
-        shift = self._shift(db.value("read_meta", {"key": "clock"}), now)
-        if shift is not None and abs(shift) > _JUMP and boot_id():
-            db.run("shift_workers", {"shift": shift, "now": now})
-            db.run("shift_leases", {"shift": shift})
-        if shift is None or abs(shift) > _DRIFT:
-            noted = json_text((boot_id(), self._offset(now)))
-            db.run("write_meta", {"key": "clock", "value": noted})
 
 
 def retire(db: Session, worker: str, now: int) -> None:

@@ -35,7 +35,7 @@ from windlass.stores.sqlite.connection import (
     translate,
 )
 from windlass.stores.sqlite.holding import Mark
-from windlass.stores.sqlite.locking import LockWatch, begin
+from windlass.stores.sqlite.locking import begin
 from windlass.stores.sqlite.pace import Pace
 from windlass.stores.sqlite.settle import NotAllHeld
 
@@ -111,7 +111,6 @@ class Writer:
         clock: Clock,
         synchronous: Synchronous,
         busy_timeout: float,
-        watch: LockWatch,
         hints: list[Callable[[], None]],
         prepare: Callable[[sqlite3.Connection], None],
     ) -> None:
@@ -120,7 +119,6 @@ class Writer:
         self._clock = clock
         self._synchronous: Synchronous = synchronous
         self._busy_timeout = busy_timeout
-        self._watch = watch
         self._inbox: queue.SimpleQueue[Operation | _Ask] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._closing = False
@@ -357,9 +355,7 @@ class Writer:
             self._serve_reads(db)
 
         db.made_ready = False
-        return begin(
-            db, self._clock, self._watch, self._path, self._busy_timeout, self._mark, meanwhile
-        )
+        return begin(db, self._clock, self._path, self._busy_timeout, self._mark, meanwhile)
 
     def _take_reads(self, delay: float) -> None:
         """New operations while the lock is awaited; being asked to close is kept for later."""

@@ -3,7 +3,8 @@
 --
 -- `state` has one value users never see: 'waiting' is a ready job behind its serial queue. Each
 -- partial index holds only the rows it serves, so that future, waiting, foreign and dead jobs
--- cost a claim nothing. Instants are microseconds since 1970 (UTC).
+-- cost a claim nothing. Instants are microseconds since 1970 (UTC), but for the ends of leases
+-- (`expires_at` of workers, `lease_until`): these are microseconds of the machine's monotonic clock.
 
 CREATE TABLE IF NOT EXISTS windlass_meta (
   key TEXT PRIMARY KEY,
@@ -31,6 +32,7 @@ CREATE TABLE windlass_jobs (
   worker INTEGER,
   token INTEGER,
   lease_until INTEGER,
+  own_lease INTEGER,
   keep REAL,
   last_error TEXT,
   progress TEXT,

@@ -1,7 +1,7 @@
--- Forget overdue workers that hold nothing.
--- Index expected: windlass_jobs_running.
+-- Forget those of these workers that hold nothing.
+-- Index expected: the primary key, windlass_jobs_running.
 DELETE FROM windlass_workers
-WHERE expires_at <= :now
+WHERE id IN (SELECT value FROM json_each(:workers))
   AND NOT EXISTS (
     SELECT 1 FROM windlass_jobs AS j
     WHERE j.worker = windlass_workers.id AND j.state = 'running'

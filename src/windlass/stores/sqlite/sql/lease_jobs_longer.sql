@@ -7,5 +7,6 @@ SET
   token = :base + id,
   attempts = attempts + 1,
   deliveries = deliveries + 1,
-  lease_until = :now + (SELECT l.value FROM json_each(:longer) AS l WHERE l.key = task)
+  lease_until = :ticks + (SELECT l.value FROM json_each(:longer) AS l WHERE l.key = task),
+  own_lease = (SELECT l.value FROM json_each(:longer) AS l WHERE l.key = task)
 WHERE id IN (SELECT value FROM json_each(:ids))
