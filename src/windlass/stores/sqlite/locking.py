@@ -14,7 +14,7 @@ from windlass.stores.sqlite.connection import Session, is_busy, translate
 from windlass.stores.sqlite.holding import Mark
 
 _QUICK = 0.0005
-_SLOW = 0.01
+_SLOW = 0.002
 _LONG = 0.2
 """Seconds between tries for the lock, at first and when that took long. Only a transaction of the
 user's, or a very busy machine, makes it take that long."""
