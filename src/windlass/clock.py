@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,6 +35,18 @@ class SystemClock:
 
 
 SYSTEM = SystemClock()
+
+
+@cache
+def boot_id() -> str:
+    """Which start of this machine this is, or "" where the system does not say.
+
+    The monotonic clocks of processes with the same one can be compared.
+    """
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
 
 
 def to_micros(instant: datetime) -> int:

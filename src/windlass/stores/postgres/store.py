@@ -48,12 +48,13 @@ from windlass.store.records import (
     Verdict,
     WorkerInfo,
 )
-from windlass.store.rules import Row
+from windlass.store.rules import Row, micros
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule, decode_known, encode
 from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
 from windlass.stores.postgres.added import added
 from windlass.stores.postgres.batches import Batches
+from windlass.stores.postgres.clock_watch import ClockWatch
 from windlass.stores.postgres.connection import Stock, one_line
 from windlass.stores.postgres.crew import Crew, fetch_row, fetch_rows
 from windlass.stores.postgres.gather import Gather
@@ -141,6 +142,7 @@ class PostgresStore:
         self._after: dict[str, str] = {}
         self._unresolved: dict[int, tuple[str, float]] = {}
         self._reaps = 0
+        self._watch = ClockWatch(clock)
         self._under_way = UnderWay()
         self._batches = Batches()
         self.least_batch = _LEAST_BATCH
@@ -351,6 +353,8 @@ class PostgresStore:
         found = await self._resolve(request.worker)
         if found:
             return found
+        if not self._watch.has_begun:
+            await self._open_crew().run(self._begin_watch)
         marks = self._marks.setdefault(request.worker, Marks(self._clock))
         refusals = 0
         while refusals < _MOST_REFUSALS:
@@ -524,16 +528,48 @@ class PostgresStore:
             await self._open_crew().run(
                 lambda connection: schema.installed(connection, self.schema)
             )
-        requeued, ended = await self._row(
-            "SELECT requeued, ended FROM {schema}._reap(%s::integer, %s::integer, %s, %s)",
-            limit,
-            max_resets,
-            self._reaps % _ORPHANS_EVERY == 0,
-            self._now,
+        orphans = self._reaps % _ORPHANS_EVERY == 0
+        reaped = await self._open_crew().run(
+            lambda connection: self._reap_now(connection, limit, max_resets, orphans)
         )
-        if requeued:
+        if reaped.requeued:
             self._hint_here()
+        return reaped
+
+    def _reap_now(
+        self, connection: psycopg.Connection[Any], limit: int, max_resets: int, orphans: bool
+    ) -> Reaped:
+        watch = self._watch
+        if not watch.has_begun:
+            self._begin_watch(connection)
+        sent = self._clock.monotonic()
+        requeued, ended, at = fetch_row(
+            connection,
+            self._sql(
+                "SELECT requeued, ended, at_micros"
+                " FROM {schema}._reap(%s::integer, %s::integer, %s, %s, %s, %s)"
+            ),
+            [limit, max_resets, orphans, watch.reckoned, watch.watched_since, self._now],
+        )
+        by = watch.jump(at, sent, self._clock.monotonic())
+        if by is not None:
+            fetch_row(
+                connection,
+                self._sql(
+                    "SELECT {schema}._follow_clock(%s, %s, %s::float8,"
+                    " %s::bigint * interval '1 microsecond', %s)"
+                ),
+                [watch.machine, to_datetime(at - micros(sent)), watch.since, by, self._now],
+            )
+            watch.follow(at, sent)
         return Reaped(requeued=tuple(requeued), ended=tuple(ended))
+
+    def _begin_watch(self, connection: psycopg.Connection[Any]) -> None:
+        sent = self._clock.monotonic()
+        statement = self._sql(
+            "SELECT zero_micros, watched_since FROM {schema}._watch_clock(%s, %s::float8, %s)"
+        )
+        self._watch.begin(*fetch_row(connection, statement, [self._watch.machine, sent, self._now]))
 
     async def promote(self, limit: int) -> int:
         [count] = await self._row("SELECT {schema}._promote(%s::integer, %s)", limit, self._now)

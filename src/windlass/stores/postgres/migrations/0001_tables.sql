@@ -18,6 +18,7 @@ CREATE TABLE {schema}._jobs (
   worker bigint,
   claimed_at timestamptz,
   lease_until timestamptz,
+  lease float8,
   finished_at timestamptz,
   keep float8,
   state {schema}._job_state NOT NULL,
@@ -96,17 +97,32 @@ CREATE TABLE {schema}._bells (
   autovacuum_vacuum_cost_delay = 1
 );
 
--- A worker is alive until expires_at, and with it every job it holds.
+-- A worker is alive until expires_at, and with it every job it holds. `lease` is the length of its
+-- lease in seconds (in `_jobs`, that of a job's own): a clock that was set back must not make it
+-- longer. `refused` are bases of claims that must not happen any more.
 CREATE TABLE {schema}._workers (
   id bigint GENERATED ALWAYS AS IDENTITY,
   name text NOT NULL,
   expires_at timestamptz NOT NULL,
+  lease float8 NOT NULL,
+  refused bigint[],
   CONSTRAINT _workers_pkey PRIMARY KEY (id),
   CONSTRAINT _workers_name_key UNIQUE (name)
 ) WITH (
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0.0,
   autovacuum_vacuum_threshold = 500
+);
+
+-- What machines that reap know of this database's clock. `zero_at` is what it showed, or would have
+-- shown, when the machine's monotonic clock stood at zero; `since` is the time on the machine's clock
+-- from which on it has watched the database's: no jump after it was missed.
+CREATE TABLE {schema}._clocks (
+  machine text NOT NULL,
+  zero_at timestamptz NOT NULL,
+  since float8 NOT NULL,
+  noted_at timestamptz NOT NULL,
+  CONSTRAINT _clocks_pkey PRIMARY KEY (machine)
 );
 
 -- Completed jobs that are kept, until they expire.

@@ -1,13 +1,18 @@
 -- breaking: yes
 -- Claiming: one atomic step that never waits for a row that somebody's open transaction holds.
 
--- A sign of life: the worker owns what it holds until `_lease` seconds from `_at`. Its number.
-CREATE FUNCTION {schema}._beat(_worker text, _lease float8, _at timestamptz) RETURNS bigint
+-- A sign of life: the worker owns what it holds until `_lease` seconds from now. Its number.
+-- The clock is read once the row is locked: it may have been set while this waited for the lock.
+CREATE FUNCTION {schema}._beat(_worker text, _lease float8, _now timestamptz) RETURNS bigint
 LANGUAGE sql
 BEGIN ATOMIC
-  INSERT INTO {schema}._workers AS w (name, expires_at)
-  VALUES (_worker, _at + make_interval(secs => _lease))
-  ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at
+  INSERT INTO {schema}._workers AS w (name, expires_at, lease)
+  VALUES (
+    _worker, coalesce(_now, clock_timestamp()) + make_interval(secs => _lease), _lease
+  )
+  ON CONFLICT (name) DO UPDATE SET
+    expires_at = coalesce(_now, clock_timestamp()) + make_interval(secs => excluded.lease),
+    lease = excluded.lease
   RETURNING w.id;
 END;
 
@@ -415,7 +420,7 @@ BEGIN
     EXISTS (SELECT FROM {schema}._bells AS b WHERE b.n > _bell)
   INTO number, is_paused, is_rung;
   IF number IS NULL THEN
-    number := {schema}._beat(_worker, _lease, at);
+    number := {schema}._beat(_worker, _lease, _now);
   END IF;
   IF _ended <> '{}' THEN
     DELETE FROM {schema}._batches AS b WHERE b.base = ANY (ARRAY(
@@ -488,7 +493,8 @@ BEGIN
       UPDATE {schema}._jobs AS j SET
         state = 'running', token = _base + j.id, worker = number, claimed_at = at,
         attempts = j.attempts + 1, deliveries = j.deliveries + 1,
-        lease_until = at + make_interval(secs => (_longer ->> j.task)::float8)
+        lease_until = at + make_interval(secs => (_longer ->> j.task)::float8),
+        lease = (_longer ->> j.task)::float8
       WHERE j.ctid = ANY (picked || heads) AND NOT (
         is_batch AND j.deliveries = 0 AND j.key IS NULL AND j.queue IS NULL
         AND _longer -> j.task IS NULL

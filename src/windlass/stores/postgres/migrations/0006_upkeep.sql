@@ -50,16 +50,20 @@ DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   wish record;
 BEGIN
-  PERFORM {schema}._beat(_worker, _lease, at);
+  PERFORM {schema}._beat(_worker, _lease, _now);
   PERFORM {schema}._unbatch_held(
     array_agg((e ->> 0)::bigint), array_agg((e ->> 1)::bigint)
   ) FROM json_array_elements(_extend) AS e HAVING count(*) > 0;
   FOR wish IN
-    SELECT (e ->> 0)::bigint AS job, (e ->> 1)::bigint AS token,
+    SELECT (e ->> 0)::bigint AS job, (e ->> 1)::bigint AS token, (e ->> 2)::float8 AS lease,
       at + make_interval(secs => (e ->> 2)::float8) AS until
     FROM json_array_elements(_extend) AS e
   LOOP
-    UPDATE {schema}._jobs AS j SET lease_until = greatest(j.lease_until, wish.until)
+    UPDATE {schema}._jobs AS j SET
+      lease_until = greatest(
+        wish.until, least(j.lease_until, at + make_interval(secs => j.lease))
+      ),
+      lease = greatest(wish.lease, j.lease)
     WHERE j.id = (
       SELECT k.id FROM {schema}._jobs AS k
       WHERE k.id = wish.job AND k.token = wish.token AND k.state = 'running'
@@ -118,22 +122,100 @@ BEGIN
   END LOOP;
 END $$;
 
+-- What this machine knows of the database's clock: what an earlier process on it has noted, or, if
+-- there was none, that it watches from now on. `_at` is the instant on the machine's own clock.
+CREATE FUNCTION {schema}._watch_clock(
+  _machine text, _at float8, _now timestamptz DEFAULT NULL,
+  OUT zero_micros bigint, OUT watched_since float8
+) LANGUAGE sql
+BEGIN ATOMIC
+  INSERT INTO {schema}._clocks AS c (machine, zero_at, since, noted_at)
+  SELECT _machine, n.at - make_interval(secs => _at), _at, n.at
+  FROM (SELECT coalesce(_now, statement_timestamp()) AS at) AS n
+  ON CONFLICT (machine) DO UPDATE SET noted_at = excluded.noted_at
+  RETURNING {schema}._micros(c.zero_at), c.since;
+END;
+
+-- The clock was set, by `_by`: leases that began before are moved along. None ends later than one
+-- lease from now, whatever it was moved by, and one that ends later than that is certainly of before.
+-- Nobody can tell whether others are, so those are left alone where the clock was set back.
+CREATE FUNCTION {schema}._move_leases(_by interval, _now timestamptz) RETURNS void
+LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $$
+BEGIN
+  UPDATE {schema}._workers AS w SET expires_at = least(
+    m.last_end, w.expires_at + CASE
+      WHEN _by > interval '0' OR w.expires_at > m.last_end THEN _by ELSE interval '0'
+    END
+  )
+  FROM (
+    SELECT v.id, coalesce(_now, clock_timestamp()) + make_interval(secs => v.lease) AS last_end
+    FROM {schema}._workers AS v ORDER BY v.id FOR NO KEY UPDATE SKIP LOCKED
+  ) AS m
+  WHERE w.id = m.id;
+  UPDATE {schema}._jobs AS j SET lease_until = least(
+    m.last_end, j.lease_until + CASE
+      WHEN _by > interval '0' OR j.lease_until > m.last_end THEN _by ELSE interval '0'
+    END
+  )
+  FROM (
+    SELECT k.id, coalesce(_now, clock_timestamp()) + make_interval(secs => k.lease) AS last_end
+    FROM {schema}._jobs AS k WHERE k.state = 'running' AND k.lease_until IS NOT NULL
+    ORDER BY k.id FOR NO KEY UPDATE SKIP LOCKED
+  ) AS m
+  WHERE j.id = m.id;
+END $$;
+
+-- This machine saw the clock jump by `_by`, to where its zero is at `_zero_at`. Notes of machines
+-- that have not been heard of for long are of no use to anybody.
+CREATE FUNCTION {schema}._follow_clock(
+  _machine text, _zero_at timestamptz, _since float8, _by interval, _now timestamptz DEFAULT NULL
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  now_here timestamptz := coalesce(_now, clock_timestamp());
+BEGIN
+  PERFORM {schema}._move_leases(_by, _now);
+  INSERT INTO {schema}._clocks AS c (machine, zero_at, since, noted_at)
+  VALUES (_machine, _zero_at, _since, now_here)
+  ON CONFLICT (machine) DO UPDATE SET
+    zero_at = excluded.zero_at, since = excluded.since, noted_at = excluded.noted_at;
+  DELETE FROM {schema}._clocks AS c
+  WHERE c.machine <> _machine AND c.noted_at < now_here - interval '30 days';
+END $$;
+
 -- Take back jobs of workers whose leases ran out, at most `_limit`; with `_orphans` also of
 -- workers nobody knows.
+--
+-- A lease has run out when it has by this clock, and by what the reaper reckons that the clock
+-- should show, which is `_reckoned`: so a clock that was set forward ends none. `_since` is from
+-- when on the reaper could have seen that; a sign of life of before counts as one given then.
 CREATE FUNCTION {schema}._reap(
-  _limit integer, _max_resets integer, _orphans boolean, _now timestamptz DEFAULT NULL,
-  OUT requeued bigint[], OUT ended bigint[]
+  _limit integer, _max_resets integer, _orphans boolean, _reckoned timestamptz,
+  _since timestamptz, _now timestamptz DEFAULT NULL,
+  OUT requeued bigint[], OUT ended bigint[], OUT at_micros bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
+  passed timestamptz := least(at, _reckoned);
   dead bigint[];
   doomed bigint[];
 BEGIN
+  at_micros := {schema}._micros(at);
+  -- No worker gives a sign of life in the future: the clock was set back. A reaper that has watched
+  -- it will tell by how much.
+  IF at > _reckoned - interval '250 ms' AND EXISTS (
+    SELECT FROM {schema}._workers AS w
+    WHERE w.expires_at > coalesce(_now, clock_timestamp()) + make_interval(secs => w.lease)
+  ) THEN
+    PERFORM {schema}._move_leases(interval '0', _now);
+  END IF;
   SELECT coalesce(array_agg(w.id), '{}') INTO dead FROM (
     SELECT v.id FROM {schema}._workers AS v
-    WHERE v.expires_at <= at ORDER BY v.id FOR UPDATE SKIP LOCKED
+    WHERE greatest(v.expires_at, _since + make_interval(secs => v.lease)) <= passed
+    ORDER BY v.id FOR UPDATE SKIP LOCKED
   ) AS w;
   IF _orphans THEN
     WITH RECURSIVE holder (id) AS (
@@ -158,10 +240,19 @@ BEGIN
   PERFORM {schema}._spread(ARRAY(
     SELECT b.base FROM {schema}._batches AS b WHERE b.worker = ANY (dead)
   ));
+  UPDATE {schema}._jobs AS j SET lease_until = at + make_interval(secs => j.lease)
+  WHERE j.id = ANY (ARRAY(
+    SELECT k.id FROM {schema}._jobs AS k
+    WHERE k.state = 'running' AND k.worker = ANY (dead)
+      AND k.lease_until > at + make_interval(secs => k.lease)
+    ORDER BY k.id FOR NO KEY UPDATE SKIP LOCKED
+  ));
   SELECT array_agg(r.id) INTO doomed FROM (
     SELECT j.id FROM {schema}._jobs AS j
-    WHERE j.state = 'running' AND j.worker = ANY (dead)
-      AND (j.lease_until IS NULL OR j.lease_until <= at)
+    WHERE j.state = 'running' AND j.worker = ANY (dead) AND (
+      j.lease_until IS NULL
+      OR greatest(j.lease_until, _since + make_interval(secs => j.lease)) <= passed
+    )
     ORDER BY j.id LIMIT _limit FOR UPDATE SKIP LOCKED
   ) AS r;
   SELECT
