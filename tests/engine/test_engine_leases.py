@@ -228,7 +228,7 @@ async def test_an_extension_that_could_not_be_written_is_asked_for_again(bench: 
     await asyncio.sleep(10)
     until = bench.ledger._rows[job.id].lease_until
     assert until is not None
-    assert until > bench.clock.now() + 480_000_000
+    assert until > (bench.clock.monotonic() + 480) * 1e6
     bench.store.is_down = True
     await asyncio.sleep(395)
     bench.store.is_down = False

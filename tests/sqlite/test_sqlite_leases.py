@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sqlite.sqlite_kit import LONG, jobs, opened, plain, run, take, until
+from tests.patience import PATIENCE
+from tests.sqlite.sqlite_kit import jobs, opened, plain, run, take, until
 from windlass.errors import (
     LeaseLostError,
     StoreBusyError,
@@ -141,7 +142,7 @@ def test_a_reap_returns_however_short_leases_are(tmp_path: Path) -> None:
             [lease] = await take(store, lease=0.01)
             reaped = await other.reap(100, 5)
             while not reaped.total:
-                reaped = await asyncio.wait_for(other.reap(100, 5), LONG)
+                reaped = await asyncio.wait_for(other.reap(100, 5), PATIENCE)
             assert reaped.requeued == (lease.job_id,)
 
     run(scenario())

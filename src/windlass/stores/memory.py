@@ -56,8 +56,8 @@ class MemoryStore:
         self._rows: dict[int, Row] = {}
         self._history: dict[int, Row] = {}
         self._workers: dict[str, int] = {}
-        """When each worker's lease ends, in microseconds of the monotonic clock, as do the leases of
-        single jobs: so they end when they should, however the wall clock is set."""
+        """When each worker's lease ends, in microseconds of the monotonic clock, as do the leases
+        of single jobs: so they end when they should, however the wall clock is set."""
         self._paused_tasks: set[str] = set()
         self._paused_queues: set[str] = set()
         self._schedules: dict[str, KnownSchedule] = {}

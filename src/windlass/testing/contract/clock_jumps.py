@@ -129,9 +129,7 @@ async def a_jobs_own_lease_ends_in_time(kit: Kit, how: str, way: str) -> None:
 
 
 @case.each(*((how, way) for how in JUMPS for way in ("of_its_task", "asked_for")))
-async def a_jobs_own_lease_given_after_the_jump_ends_in_time(
-    kit: Kit, how: str, way: str
-) -> None:
+async def a_jobs_own_lease_given_after_the_jump_ends_in_time(kit: Kit, how: str, way: str) -> None:
     kit.renew()
     assert await _sweep(kit, SWEEP) == []
     kit.clock.jump(JUMPS[how])
