@@ -751,9 +751,12 @@ class Runner:
         done = asyncio.ensure_future(self.worker.done.wait())
         try:
             await asyncio.wait({stopping, done}, return_when=asyncio.FIRST_COMPLETED)
-            await self.worker.stop()
-            self.handlers_left = not self._handler.close()
-            await self._stack.aclose()
+            await self.worker.drain()
+            self.handlers_left = not self._handler.close() or self.worker.handlers_left
+            try:
+                await self._stack.aclose()
+            finally:
+                await self.worker.sign_off()
             if self.worker.error is not None:
                 raise self.worker.error
         except BaseException as error:

@@ -57,6 +57,38 @@ def deaf():
     threading.Event().wait()
 
 
+@app.task
+async def stubborn():
+    """A coroutine that ignores its cancellation."""
+    mark(f"stubborn begins {os.getpid()}")
+    while not Path("open").exists():
+        try:
+            await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            mark("stubborn was cancelled")
+
+
+@app.task
+async def leaves_behind(what: str):
+    """Its own part ends when it is told to; what it began does not."""
+    if what == "task":
+        asyncio.get_running_loop().keep = asyncio.create_task(stubborn.function())
+    elif what == "to_thread":
+        await asyncio.to_thread(deaf.function)
+    else:
+        threading.Thread(target=deaf.function).start()
+    mark(f"left a {what} behind")
+    await asyncio.Event().wait()
+
+
+@app.task
+async def blocks():
+    """A coroutine that keeps the event loop for itself."""
+    mark("blocks begins")
+    while not Path("open").exists():
+        time.sleep(0.01)
+
+
 @app.task(max_attempts=1)
 def wrong():
     raise ValueError("it went wrong")
@@ -75,9 +107,9 @@ def wait_until(what: str, look: Callable[[], T | None]) -> T:
 class Process:
     """A started `windlass`, with both outputs gathered line by line."""
 
-    def __init__(self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str]):
+    def __init__(self, command: tuple[str, ...], folder: Path, environment: dict[str, str]):
         self._process = subprocess.Popen(
-            [*WINDLASS, *arguments],
+            command,
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -113,6 +145,10 @@ class Process:
             wait_until(f"the line {text!r}", look)
         except AssertionError as error:
             raise AssertionError(f"{error}; there was:\n{self.output}") from None
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
@@ -158,7 +194,11 @@ class Program:
         return {**ours, **more}
 
     def start(self, *arguments: str, **environment: str) -> Process:
-        process = Process(arguments, self.folder, self.environment(**environment))
+        return self.start_python(*WINDLASS[1:], *arguments, **environment)
+
+    def start_python(self, *arguments: str, **environment: str) -> Process:
+        command = (sys.executable, *arguments)
+        process = Process(command, self.folder, self.environment(**environment))
         self._processes.append(process)
         return process
 

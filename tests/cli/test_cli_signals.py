@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from tests.cli.program import Process, Program, wait_until
 from tests.freezing import freeze
 from windlass import JobSpec
@@ -67,6 +69,112 @@ def test_ctrl_c_drains_too(program: Program) -> None:
     program.write("open", "")
     assert worker.wait() == 0
     assert program.jobs() == []
+
+
+def test_sighup_drains_too(program: Program) -> None:
+    program.add("gate")
+    worker = program.start_worker()
+    wait_until("the job to begin", program.ran)
+    worker.send(signal.SIGHUP)
+    worker.wait_for_line("SIGHUP: finishing what runs")
+    program.write("open", "")
+    assert worker.wait() == 0
+    assert program.jobs() == []
+
+
+def test_sighup_reaches_all_workers_of_a_supervisor(program: Program) -> None:
+    program.add("gate")
+    worker = program.start("run", "work:app", "--processes", "2")
+    wait_until("the job to begin", program.ran)
+    worker.send(signal.SIGHUP)
+    worker.wait_for_line("SIGHUP: workers finish what they run")
+    program.write("open", "")
+    assert worker.wait() == 0
+    assert program.jobs() == []
+
+
+def test_a_worker_under_nohup_does_not_hear_sighup(program: Program) -> None:
+    program.write(
+        "nohup.py",
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])\n",
+    )
+    worker = program.start_python("nohup.py", "-P", "-m", "windlass", "run", "work:app")
+    worker.wait_for_line("is looking for jobs")
+    worker.send(signal.SIGHUP)
+    program.add("quick")
+    wait_until("the job to run", program.ran)
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
+    assert worker.count("SIGHUP") == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("task", ["stubborn", "blocks"])
+def test_a_third_signal_ends_the_process(
+    program: Program, number: signal.Signals, task: str
+) -> None:
+    """Also while a handler keeps the event loop for itself."""
+    job = program.add(task)
+    worker = program.start_worker("--grace", "3600")
+    wait_until("the job to begin", program.ran)
+    worker.send(number)
+    if task == "stubborn":
+        worker.wait_for_line("again to hurry")
+        worker.send(number)
+        wait_until("the cancel", lambda: "stubborn was cancelled" in program.ran())
+        worker.send(number)
+    else:
+
+        def has_ended() -> bool:
+            """Nothing tells how many it has heard, and those of one moment are one."""
+            worker.send(number)
+            return worker.has_ended
+
+        wait_until("the end", has_ended)
+    assert worker.wait() == -number
+    assert program.job(job.id).state == "running", "its lease runs out instead"
+
+
+def test_a_coroutine_that_ignores_its_cancellation_does_not_outlive_its_job(
+    program: Program,
+) -> None:
+    """Its job is handed back and the process ends, and nothing else is done in between."""
+    job = program.add("stubborn")
+    program.write(
+        "closing.py",
+        "from contextlib import asynccontextmanager\n"
+        "from windlass import App\n"
+        "from work import mark, stubborn\n"
+        "@asynccontextmanager\n"
+        "async def lifespan():\n"
+        "    yield\n"
+        f"    mark('closing ' + (await app.client.get_job({job.id})).state)\n"
+        "app = App(tasks={'stubborn': stubborn.function}, lifespan=lifespan)\n",
+    )
+    worker = program.start("run", "closing:app", "--grace", "0.1")
+    wait_until("the job to begin", program.ran)
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
+    after = program.job(job.id)
+    assert (after.state, after.attempts, after.locked_by) == ("ready", 0, None)
+    assert "stubborn was cancelled" in program.ran()
+    assert "closing running" in program.ran(), "it is handed back after all else was done"
+    assert program.app.sync.workers() == []
+
+
+@pytest.mark.parametrize("what", ["task", "to_thread", "thread"])
+def test_what_a_handler_leaves_behind_does_not_keep_the_process(
+    program: Program, what: str
+) -> None:
+    job = program.add("leaves_behind", {"what": what})
+    worker = program.start_worker("--grace", "0.1")
+    began = "deaf begins" if what != "task" else "stubborn begins"
+    wait_until("it to begin", lambda: any(line.startswith(began) for line in program.ran()))
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
+    assert program.job(job.id).state == "ready"
 
 
 def test_a_signal_before_the_worker_runs_ends_it(program: Program) -> None:

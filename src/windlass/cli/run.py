@@ -8,9 +8,12 @@ import logging
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -18,15 +21,18 @@ from click.shell_completion import CompletionItem
 from windlass import config
 from windlass.app import App, Runner
 from windlass.cli import supervised
-from windlass.cli.base import DONE, Command, one_line
+from windlass.cli.base import DONE, Command, CommandFailed, exit_code_of, one_line
 from windlass.cli.locate import find_app, source_folder
 from windlass.cli.place import connection_option, log_level_option, schema_option
+from windlass.engine.signals import stop_signals
 from windlass.errors import ConfigError, TaskError, WindlassError
 from windlass.observe import logs
 from windlass.tasks.schedules import CRONTAB, crontab_beside
 
 _DEFAULT_FOLDER = "tasks"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_LAST_WORDS = 2.0
+"""Seconds that what handlers left behind has to end after the worker did."""
 
 
 def _complete_task(
@@ -135,8 +141,9 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     MODULE:APP names the App; the current folder is searched first. Without it the functions of
     the folder tasks/ are the tasks, and the file crontab beside it has their schedules.
 
-    SIGTERM or Ctrl-C takes no more jobs, hands back what has not started and waits for what runs;
-    a second one waits no longer.
+    SIGTERM, SIGHUP or Ctrl-C takes no more jobs, hands back what has not started and waits for
+    what runs; a second one waits no longer, and a third ends the process at once. Under nohup
+    SIGHUP means nothing.
     """
     if options["once"] and options["schema_only"]:
         raise click.UsageError("--once and --schema-only exclude each other.", ctx)
@@ -164,13 +171,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     _check_names(ctx, app, options)
     _tell_of_crontab(app, options)
     with asyncio.Runner(loop_factory=_loop_factory()) as worker:
-        code, stuck = worker.run(_work(app, options, supervisor, thresholds))
-    if stuck:
-        # A function still runs in a thread that nothing can stop; its job was handed back.
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        code = worker.run(_work(app, options, supervisor, thresholds))
     ctx.exit(code)
 
 
@@ -189,7 +190,7 @@ def _leave_early_on_signals() -> None:
 
     It does so without an exception, which the user's module could catch while it is imported.
     """
-    for number in _SIGNALS:
+    for number in stop_signals():
         signal.signal(number, lambda *_: os._exit(DONE))
 
 
@@ -253,20 +254,59 @@ async def _work(
     options: Mapping[str, Any],
     supervisor: supervised.Supervised | None,
     thresholds: tuple[int, int, int],
-) -> tuple[int, bool]:
-    """The exit code, and whether a thread is left that keeps the process from ending."""
+) -> int:
+    """The exit code. Handlers that would not stop end with the process, at once."""
+    threads = ThreadPoolExecutor(thread_name_prefix="windlass-default")
+    asyncio.get_running_loop().set_default_executor(threads)
+    code = DONE
     try:
         runner = await _start(app, options)
         _collect_garbage(thresholds)
         if supervisor is not None:
             supervisor.say_ready()
-        await runner.wait()
-        for number in _SIGNALS:
+        try:
+            await runner.wait()
+        except WindlassError as error:
+            if not runner.handlers_left:
+                raise
+            code = exit_code_of(error)
+            CommandFailed(one_line(error), code).show()
+        if supervisor is not None and runner.worker.why == "max_jobs":
+            code = supervised.AGAIN
+        if runner.handlers_left:
+            _end_process(code)  # their jobs were handed back, and may begin elsewhere already
+        for number in stop_signals():
             signal.signal(number, signal.SIG_IGN)  # all that is left is to close and end
     finally:
         await app.close()
-    again = supervisor is not None and runner.worker.why == "max_jobs"
-    return (supervised.AGAIN if again else DONE), runner.handlers_left
+    if not await _is_alone(threads):
+        _end_process(code)
+    return code
+
+
+async def _is_alone(threads: ThreadPoolExecutor) -> bool:
+    """Whether no task and no thread that a handler began keeps the process from ending."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks and (await asyncio.wait(tasks, timeout=_LAST_WORDS))[1]:
+        return False
+    threads.shutdown(wait=False, cancel_futures=True)
+    end = time.monotonic() + _LAST_WORDS
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.main_thread():
+            thread.join(max(0.0, end - time.monotonic()))
+            if thread.is_alive():
+                return False
+    return True
+
+
+def _end_process(code: int) -> NoReturn:
+    """End without waiting for anything that runs; what was written so far is not lost."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _collect_garbage(thresholds: tuple[int, int, int]) -> None:

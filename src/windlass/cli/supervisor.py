@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from windlass.cli import supervised
 from windlass.cli.base import DONE, FAILED, SCHEMA_TOO_NEW, USAGE
 from windlass.cli.watch import Watcher
+from windlass.engine.signals import stop_signals
 from windlass.observe.logs import scoped
 
 _FIRST_PAUSE = 0.5
@@ -94,7 +95,7 @@ class Supervisor:
     async def run(self) -> int:
         """The exit code: 0 if all ended cleanly, 57 or 2 if a worker said so, else 1."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in stop_signals():
             loop.add_signal_handler(number, self._on_signal, number)
         watching = asyncio.create_task(self._watch()) if self._watcher else None
         await asyncio.gather(*(self._keep(slot) for slot in range(self._count)))

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from windlass.engine import wire
+from windlass.engine.signals import stop_signals
 from windlass.errors import RetryAfter, RetryAt, WindlassError
 from windlass.model import payload as payloads
 from windlass.model.job import Job, JobSpec
@@ -36,8 +37,8 @@ def child_main(pipe: Connection, logging_shown: tuple[str, logs.LogFormat] | Non
     """Serve jobs from `pipe`. Signals are the parent's business; it kills us when it must."""
     if logging_shown is not None:
         logs.configure(*logging_shown)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in stop_signals():
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_follow_parent, name="windlass-parent", daemon=True).start()
     tasks: dict[wire.FunctionRef, Task[Any, Any]] = {}
     while True:

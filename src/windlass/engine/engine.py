@@ -110,6 +110,9 @@ class Engine:
         self._hurry = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._drain: asyncio.Task[None] | None = None
+        self._end: asyncio.Task[None] | None = None
+        self.handlers_left = False
+        """Whether a coroutine would not be cancelled when the worker was drained."""
         self._hooks: set[asyncio.Task[None]] = set()
         self._leases: Keeper
         self._build()
@@ -229,12 +232,27 @@ class Engine:
         return KeeperThread(keeper, lifeline, self._logger)
 
     async def stop(self) -> None:
-        """Drain: claim no more, hand back what has not started, wait up to the grace period, then
-        tell the rest to stop and hand those back too. Nothing is left running."""
+        """Drain and sign off. Nothing is left running."""
+        await self.drain()
+        await self.sign_off()
+
+    async def drain(self) -> None:
+        """Claim no more, hand back what has not started, wait up to the grace period, then tell the
+        rest to stop and hand those back too.
+
+        A handler that will not stop keeps its job, and `handlers_left` says so.
+        """
         if self._drain is None:
             self._events.emit("worker:release", worker=self)
             self._drain = asyncio.ensure_future(self._do_drain())
         await asyncio.shield(self._drain)
+
+    async def sign_off(self) -> None:
+        """After the drain: end the lease, which hands back the jobs of handlers that would not
+        stop. It is for the last moment, since those jobs may begin elsewhere at once."""
+        if self._end is None:
+            self._end = asyncio.ensure_future(self._do_sign_off())
+        await asyncio.shield(self._end)
 
     def hurry(self) -> None:
         """Wait no longer for running handlers."""
@@ -257,11 +275,13 @@ class Engine:
             if count:
                 self._logger.warning("told %d running jobs to stop; they go back", count)
             if not await self._slots.join(LAST_WORDS):
-                await self._slots.kill()
+                self.handlers_left = not await self._slots.kill()
         await self._noter.step()
         await self._noting.stop()
         await self._finish_settling()
         await self._finish_hooks()
+
+    async def _do_sign_off(self) -> None:
         await self._keeper.stop()
         try:
             await self._store.retire(self.id)

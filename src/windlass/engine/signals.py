@@ -1,16 +1,34 @@
-"""Signals: the first asks for a drain, the second hurries it, the third is the system's own."""
+"""Signals: the first asks for a drain, the second hurries it, the third is the system's own.
+
+They are counted where Python runs signal handlers, between two steps of the main thread, and not
+by the event loop: so the third ends the process also while a handler keeps the loop for itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
 from collections.abc import Callable
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
+from typing import Any
 
 _listening: list[Signals] = []
-"""Several runners may share one loop, and with it the process's signals."""
+"""Several runners may share one process, and with it the process's signals."""
+
+_before: dict[signal.Signals, Any] = {}
+"""What the process did at each signal before the first runner listened."""
+
+_count = 0
+
+
+def stop_signals() -> list[signal.Signals]:
+    """The signals that mean "stop" here. SIGHUP is left alone where it is ignored: under nohup a
+    process is to outlive its terminal."""
+    wanted = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        wanted.append(signal.SIGHUP)
+    return wanted
 
 
 class Signals:
@@ -19,41 +37,50 @@ class Signals:
     def __init__(self, stop: Callable[[str], None], hurry: Callable[[], None]) -> None:
         self._stop = stop
         self._hurry = hurry
-        self._count = 0
+        self._is_told = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def install(self) -> bool:
-        """False where signals cannot be caught, as outside the main thread."""
-        loop = asyncio.get_running_loop()
-        try:
-            for number in _SIGNALS:
-                loop.add_signal_handler(number, _caught, loop, number)
-        except (NotImplementedError, RuntimeError, ValueError):
+        """False where signals cannot be caught, which is outside the main thread."""
+        if threading.current_thread() is not threading.main_thread():
             return False
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
+        if not _listening:
+            for number in stop_signals():
+                _before[number] = signal.signal(number, _on_signal)
         _listening.append(self)
         return True
 
     def remove(self) -> None:
-        loop, self._loop = self._loop, None
-        if self in _listening:
-            _listening.remove(self)
-        if loop is None or loop.is_closed() or any(other._loop is loop for other in _listening):
+        global _count
+        if self not in _listening:
             return
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
+        _listening.remove(self)
+        if _listening:
+            return
+        _count = 0
+        while _before:
+            number, before = _before.popitem()
+            signal.signal(number, signal.SIG_DFL if before is None else before)
 
-    def tell(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
-        if self._loop is not loop:
-            return
-        self._count += 1
-        if self._count == 1:
+    def pass_on(self, name: str) -> None:
+        """Tell the runner, on its loop's next turn."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell, name)
+
+    def _tell(self, name: str) -> None:
+        if not self._is_told:
+            self._is_told = True
             self._stop(name)
         else:
             self._hurry()
-            self.remove()
 
 
-def _caught(loop: asyncio.AbstractEventLoop, number: signal.Signals) -> None:
+def _on_signal(number: int, frame: Any) -> None:
+    global _count
+    _count += 1
+    if _count > 2:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
     for listener in tuple(_listening):
-        listener.tell(loop, signal.Signals(number).name)
+        listener.pass_on(signal.Signals(number).name)

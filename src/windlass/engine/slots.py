@@ -187,14 +187,19 @@ class Slots:
             self._canary.cancel()
         return not pending
 
-    async def kill(self) -> None:
-        """End the slots, whatever they wait for."""
+    async def kill(self) -> bool:
+        """End the slots, whatever they wait for; False if some coroutine would not be ended.
+
+        What still runs then, there or in a thread, is not settled: its job stays ours until the
+        worker signs off.
+        """
         for task in self._tasks:
             task.cancel()
         self._canary.cancel()
         _, left = await asyncio.wait(self._tasks, timeout=_LAST_CHANCE)
         if left:
             self._logger.error("%d handlers refuse to stop and are left alone", len(left))
+        return not left
 
     # ── one slot ──
 
