@@ -31,7 +31,7 @@ SELECT :task, '{}', :state, :run_at + i, :queue, :finished_at, 0, 0 FROM n
 
 def _noisy(path: Path, rows: int) -> sqlite3.Connection:
     """Future, foreign, stuck and dead jobs, a quarter each."""
-    connection = connect(str(path), "normal")
+    connection = connect(str(path), "normal", make=True)
     migrate(connection, str(path), 1.0)
     connection.execute("BEGIN")
     for task, state, run_at, queue, finished_at in (

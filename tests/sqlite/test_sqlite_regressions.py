@@ -233,7 +233,7 @@ def test_a_keyed_job_joined_in_autocommit_waits_for_a_busy_writer(tmp_path: Path
 
 def _claim_beside_paused(path: Path, paused: int) -> int:
     """The steps of a claim that finds five jobs beside those of a paused task."""
-    with closing(connect(str(path), "normal")) as connection:
+    with closing(connect(str(path), "normal", make=True)) as connection:
         migrate(connection, str(path), 1.0)
         connection.execute("BEGIN")
         noise = {"each": paused, "task": "resting", "state": "ready", "run_at": 0}

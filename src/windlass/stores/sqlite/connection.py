@@ -21,6 +21,9 @@ OLDEST = (3, 38, 0)
 _RETRY = 0.002
 """Seconds between tries where another process is in the way; SQLite itself never waits for us."""
 
+SWITCH_LIMIT = 30.0
+"""Seconds to wait for others until a file can be opened, and switched to the write-ahead log."""
+
 
 class Session:
     """Named statements on one connection, all of which return one value or a row count.
@@ -41,6 +44,11 @@ class Session:
         self.made_ready = False
         self.waited = False
         self.met_stranger = False
+
+    def use(self, connection: sqlite3.Connection) -> None:
+        """Go on with another connection."""
+        self.connection = connection
+        self._execute = connection.execute
 
     def value(self, name: str, parameters: Parameters | None = None) -> Any:
         return self.value_of(SQL[name], parameters)
@@ -71,19 +79,19 @@ def check_version() -> None:
         )
 
 
-def connect(path: str, synchronous: Synchronous) -> sqlite3.Connection:
-    """An autocommit connection in WAL mode; StoreUnavailableError if the file cannot be used."""
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise StoreUnavailableError(f"{folder} does not exist; create it, or correct the path")
-    if Path(path).is_dir():
-        raise StoreUnavailableError(f"{path} is a directory; give the name of a file in it")
-    existing = Path(path) if Path(path).exists() else folder
-    if not os.access(existing, os.W_OK) or not os.access(folder, os.W_OK):
-        raise StoreUnavailableError(_read_only(path))
+def connect(
+    path: str, synchronous: Synchronous, *, make: bool = False, look: bool = False
+) -> sqlite3.Connection:
+    """An autocommit connection; StoreUnavailableError if the file cannot be used.
+
+    With `make` a file that is not there is made. With `look` it cannot be written by accident, and
+    a user without the right to write may open it too.
+    """
+    _check_place(Path(path), make=make, look=look)
     try:
         connection = sqlite3.connect(
-            path,
+            f"{Path(path).as_uri()}?mode={'rwc' if make else 'rw'}",
+            uri=True,
             timeout=0.0,
             isolation_level=None,
             check_same_thread=False,
@@ -91,16 +99,48 @@ def connect(path: str, synchronous: Synchronous) -> sqlite3.Connection:
         )
     except sqlite3.Error as error:
         raise translate(error, path) from error
+
+    def set_up() -> None:
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute("PRAGMA temp_store = memory")
+        connection.execute("PRAGMA foreign_keys = off")
+        connection.execute("PRAGMA cache_size = -8000")
+        if look:
+            connection.execute("PRAGMA query_only = on")
+
     try:
-        _prepare(connection, synchronous, path)
+        patiently(set_up, path, limit=SWITCH_LIMIT)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, synchronous: Synchronous, path: str) -> None:
-    def set_up() -> None:
+def _check_place(path: Path, *, make: bool, look: bool) -> None:
+    folder = path.parent
+    try:
+        if not folder.is_dir():
+            raise StoreUnavailableError(f"{folder} does not exist; create it, or correct the path")
+        if path.is_dir():
+            raise StoreUnavailableError(f"{path} is a directory; give the name of a file in it")
+        exists = path.exists()
+    except PermissionError as error:
+        raise StoreUnavailableError(
+            f"this user may not look into {folder}; give it the right to, or correct the path"
+        ) from error
+    if not exists and not make:
+        raise StoreUnavailableError(
+            f"there is no database at {path}; correct the path, or make it with windlass migrate"
+        )
+    writable = (path, folder) if exists else (folder,)
+    if not look and not all(os.access(place, os.W_OK) for place in writable):
+        raise StoreUnavailableError(_read_only(str(path)))
+
+
+def enter_wal(connection: sqlite3.Connection, path: str) -> None:
+    """Let the file use the write-ahead log from now on, if it does not yet."""
+
+    def switch() -> None:
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         if mode != "wal":
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -108,12 +148,19 @@ def _prepare(connection: sqlite3.Connection, synchronous: Synchronous, path: str
             raise StoreUnavailableError(
                 f"{path} cannot use SQLite's write-ahead log; put it on a local disk"
             )
-        connection.execute(f"PRAGMA synchronous = {synchronous}")
-        connection.execute("PRAGMA temp_store = memory")
-        connection.execute("PRAGMA foreign_keys = off")
-        connection.execute("PRAGMA cache_size = -8000")
 
-    patiently(set_up, path, limit=30.0)
+    try:
+        patiently(switch, path, limit=SWITCH_LIMIT)
+    except StoreBusyError as error:
+        if Path(path).stat().st_size == 0:
+            raise StoreUnavailableError(
+                f"{path} is empty, and another program has it open: it was emptied under that"
+                " program; stop all that use it, and restore it from a backup"
+            ) from error
+        raise StoreBusyError(
+            f"{path} cannot be switched to SQLite's write-ahead log while another program has it"
+            " open; let that program end its transaction"
+        ) from error
 
 
 def patiently(work: Callable[[], T], path: str, *, limit: float) -> T:

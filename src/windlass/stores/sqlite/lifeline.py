@@ -14,10 +14,12 @@ from windlass.clock import Clock
 from windlass.errors import StoreBusyError, StoreClosedError, StoreUnavailableError
 from windlass.store.records import Lease, LostReason, Renewal
 from windlass.store.rules import micros
-from windlass.stores.sqlite.connection import Session, connect, patiently, translate
+from windlass.stores.sqlite.anchor import open_anchored
+from windlass.stores.sqlite.connection import Session, patiently, translate
 from windlass.stores.sqlite.holding import Mark
 from windlass.stores.sqlite.locking import begin, ticks
 from windlass.stores.sqlite.rows import json_text
+from windlass.stores.sqlite.schema import require
 from windlass.stores.sqlite.waiting import Waiting
 
 _PATIENCE = 1.0
@@ -41,9 +43,9 @@ class SqliteLifeline:
         self._path = path
         self._clock = clock
         self._waiting = Waiting(path)
-        self._connection = connect(path, "normal")
+        connection, self._anchor = open_anchored(path, "normal")
         self._mark = Mark(path)
-        self._db = Session(self._connection)
+        self._db = Session(connection)
         self._closed = False
         self._lock = threading.Lock()
         """Whoever closes the connection must not do so under a statement."""
@@ -57,6 +59,7 @@ class SqliteLifeline:
     ) -> Renewal:
         with self._lock:
             self._check_open()
+            self._check_file()
             return self._renew(worker, lease, leases, extend)
 
     def _renew(
@@ -78,10 +81,11 @@ class SqliteLifeline:
                 db.run("extend_leases", {"leases": json_text(asked), "ticks": now})
             renewal = self._answer(leases)
             db.control("COMMIT")
+            self._anchor.require()
         except sqlite3.Error as error:
             raise translate(error, self._path) from error
         finally:
-            if self._connection.in_transaction:
+            if db.connection.in_transaction:
                 db.control("ROLLBACK")
             self._mark.clear()
         return renewal
@@ -122,6 +126,7 @@ class SqliteLifeline:
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
         with self._lock:
             self._check_open()
+            self._check_file()
             return patiently(lambda: self._answer(leases), self._path, limit=_PATIENCE)
 
     def _answer(self, leases: Sequence[Lease]) -> Renewal:
@@ -134,6 +139,24 @@ class SqliteLifeline:
             cancel=frozenset(job_id for job_id, reason in answers if reason is None),
         )
 
+    def _check_file(self) -> None:
+        """Go on with another file that has taken the place of this one."""
+        if self._anchor.holds():
+            return
+        if not self._anchor.is_replaced():
+            raise self._anchor.explain()
+        connection, anchor = open_anchored(self._path, "normal")
+        try:
+            require(connection, self._path, _PATIENCE)
+        except BaseException:
+            connection.close()
+            raise
+        self._db.connection.close()
+        self._mark.close()
+        self._mark = Mark(self._path)
+        self._db.use(connection)
+        self._anchor = anchor
+
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosedError("this lifeline was closed")
@@ -142,4 +165,4 @@ class SqliteLifeline:
         self._closed = True
         with self._lock:
             self._mark.close()
-            self._connection.close()
+            self._db.connection.close()

@@ -55,14 +55,16 @@ def migrate(connection: sqlite3.Connection, path: str, limit: float) -> None:
         raise translate(error, path) from error
 
 
-def require(connection: sqlite3.Connection, path: str) -> None:
+def require(connection: sqlite3.Connection, path: str, limit: float) -> None:
     """Raise unless the schema is up to date."""
     newest = migrations()[-1].version
-    try:
-        current = _current(connection, path)
-    except sqlite3.Error as error:
-        raise translate(error, path) from error
+    current = patiently(lambda: _current(connection, path), path, limit=limit)
     if current < newest:
+        if current == 0:
+            raise StoreUnavailableError(
+                f"{path} has no Windlass tables: correct the path, or make them with"
+                " `windlass migrate`"
+            )
         raise StoreUnavailableError(
             f"{path} has schema version {current}, this program needs {newest}: run"
             " `windlass migrate`, or set migrate=auto"

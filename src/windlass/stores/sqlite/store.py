@@ -36,8 +36,9 @@ from windlass.store.rules import Row
 from windlass.store.schedules import Fired, KnownSchedule
 from windlass.stores.migrations import Migrate
 from windlass.stores.sqlite import admin, schedules, schema, upkeep
+from windlass.stores.sqlite.anchor import Anchor, open_anchored
 from windlass.stores.sqlite.claim import Claimed, PastHeads, claim, leases_of, must_write
-from windlass.stores.sqlite.connection import Session, Synchronous
+from windlass.stores.sqlite.connection import Session, Synchronous, enter_wal
 from windlass.stores.sqlite.enqueue import Added, Enqueue
 from windlass.stores.sqlite.joined import SqliteJoined
 from windlass.stores.sqlite.lifeline import SqliteLifeline
@@ -53,6 +54,7 @@ class SqliteStore:
     `synchronous="full"` (default) makes each commit survive power loss; "normal" is faster, may
     lose the last commits to power loss (not to kill -9) and never corrupts. `busy_timeout` is how
     many seconds a call waits while another transaction holds the file, before StoreBusyError.
+    With `look_only` nothing is made or changed: no file, no table, no journal mode.
     """
 
     capabilities = Capabilities(shared=True, durable=True, transactions=True, sql=True)
@@ -65,6 +67,7 @@ class SqliteStore:
         synchronous: Literal["full", "normal"] = "full",
         busy_timeout: float = 30.0,
         migrate: Migrate = "auto",
+        look_only: bool = False,
     ) -> None:
         if os.fspath(path) in ("", ":memory:"):
             raise ConfigError("sqlite:// needs a file; for jobs in memory use memory://")
@@ -75,7 +78,8 @@ class SqliteStore:
         self._clock = clock
         self._synchronous: Synchronous = synchronous
         self._busy_timeout = busy_timeout
-        self._migrate = migrate
+        self._migrate: Migrate = "check" if look_only else migrate
+        self._look_only = look_only
         self._writer: Writer | None = None
         self._hints: list[Callable[[], None]] = []
         self._lifelines: weakref.WeakSet[SqliteLifeline] = weakref.WeakSet()
@@ -90,10 +94,9 @@ class SqliteStore:
         writer = Writer(
             self._path,
             self._clock,
-            self._synchronous,
+            self._open_file,
             self._busy_timeout,
             self._hints,
-            self._prepare_schema,
         )
         await writer.start()
         if self._writer is not None:
@@ -101,11 +104,28 @@ class SqliteStore:
             return
         self._writer = writer
 
+    def _open_file(self, again: bool) -> tuple[sqlite3.Connection, Anchor]:
+        """For the writer's thread. A file that was there before is not made `again`."""
+        make = self._migrate == "auto" and not again
+        connection, anchor = open_anchored(
+            self._path, self._synchronous, make=make, look=self._look_only
+        )
+        try:
+            self._prepare_schema(connection)
+            # A file that was made just now is known from when something was written into it.
+            return connection, anchor if anchor.file is not None else Anchor(self._path)
+        except BaseException:
+            connection.close()
+            raise
+
     def _prepare_schema(self, connection: sqlite3.Connection) -> None:
+        """A stranger's file stays as it is, unless it is to have our tables too."""
+        if self._migrate == "check":
+            schema.require(connection, self._path, self._busy_timeout)
+        if not self._look_only:
+            enter_wal(connection, self._path)
         if self._migrate == "auto":
             schema.migrate(connection, self._path, self._busy_timeout)
-        elif self._migrate == "check":
-            schema.require(connection, self._path)
 
     async def close(self) -> None:
         writer, self._writer = self._writer, None
@@ -205,7 +225,9 @@ class SqliteStore:
 
     def connection(self) -> AbstractContextManager[sqlite3.Connection]:
         self._open_writer()
-        return open_connection(self._path, self._synchronous, self._busy_timeout)
+        return open_connection(
+            self._path, self._synchronous, self._busy_timeout, look=self._look_only
+        )
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
         self._open_writer()

@@ -10,7 +10,8 @@ from typing import Any
 from windlass.clock import Clock
 from windlass.errors import LeaseLostError
 from windlass.store.records import Lease, Outcome, Verdict
-from windlass.stores.sqlite.connection import Session, Synchronous, connect, translate
+from windlass.stores.sqlite.anchor import Anchor, open_anchored
+from windlass.stores.sqlite.connection import Session, Synchronous, translate
 from windlass.stores.sqlite.holding import Mark
 from windlass.stores.sqlite.locking import begin
 from windlass.stores.sqlite.settle import Settle
@@ -53,7 +54,7 @@ def open_transaction(
     limit: float,
 ) -> Iterator[SqliteTransaction]:
     """Commit at the end of the block, roll back if it raises or the lease was lost."""
-    connection = connect(path, synchronous)
+    connection, anchor = open_anchored(path, synchronous)
     try:
         db = Session(connection)
         # Its mark does not stay: how long a user's transaction lasts makes it a stranger's.
@@ -64,7 +65,7 @@ def open_transaction(
         if transaction.lost:
             connection.execute("ROLLBACK")
         elif connection.in_transaction:
-            _commit(connection, path)
+            _commit(connection, path, anchor)
     finally:
         # Closing a connection rolls back what it did not commit.
         connection.close()
@@ -72,23 +73,24 @@ def open_transaction(
 
 @contextmanager
 def open_connection(
-    path: str, synchronous: Synchronous, limit: float
+    path: str, synchronous: Synchronous, limit: float, *, look: bool = False
 ) -> Iterator[sqlite3.Connection]:
     """A plain connection for a handler's statements: its first write opens a transaction."""
-    connection = connect(path, synchronous)
+    connection, anchor = open_anchored(path, synchronous, look=look)
     try:
         connection.execute(f"PRAGMA busy_timeout = {round(limit * 1000)}")
         connection.isolation_level = "IMMEDIATE"
         yield connection
         if connection.in_transaction:
-            _commit(connection, path)
+            _commit(connection, path, anchor)
     finally:
         # Closing a connection rolls back what it did not commit.
         connection.close()
 
 
-def _commit(connection: sqlite3.Connection, path: str) -> None:
+def _commit(connection: sqlite3.Connection, path: str, anchor: Anchor) -> None:
     try:
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise translate(error, path) from error
+    anchor.require()

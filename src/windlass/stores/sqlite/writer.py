@@ -24,12 +24,11 @@ from typing import Any
 import msgspec
 
 from windlass.clock import SYSTEM, Clock
-from windlass.errors import StoreClosedError
+from windlass.errors import StoreClosedError, StoreError
+from windlass.stores.sqlite.anchor import Anchor
 from windlass.stores.sqlite.connection import (
     Session,
-    Synchronous,
     check_version,
-    connect,
     is_busy,
     patiently,
     translate,
@@ -48,6 +47,9 @@ LOOK_LATER = 0.04
 there is news now and then, later when there was none for a while. Waking up is what it costs."""
 
 _A_WHILE = 2.0
+
+CHECK_AGAIN = 0.05
+"""Seconds after which the path is looked at again, to see whether it still names the open file."""
 
 MOST_ROWS = 2000
 """Rows after which a transaction takes no further operation: others want the lock too."""
@@ -109,15 +111,13 @@ class Writer:
         self,
         path: str,
         clock: Clock,
-        synchronous: Synchronous,
+        open_file: Callable[[bool], tuple[sqlite3.Connection, Anchor]],
         busy_timeout: float,
         hints: list[Callable[[], None]],
-        prepare: Callable[[sqlite3.Connection], None],
     ) -> None:
         self._path = path
-        self._prepare = prepare
+        self._open_file = open_file
         self._clock = clock
-        self._synchronous: Synchronous = synchronous
         self._busy_timeout = busy_timeout
         self._inbox: queue.SimpleQueue[Operation | _Ask] = queue.SimpleQueue()
         self._gate = threading.Lock()
@@ -132,6 +132,8 @@ class Writer:
         self._looked_at = 0.0
         self._news_at = 0.0
         self._look_interval = LOOK_SOON
+        self._checked_at = 0.0
+        self._told = ""
         self._pace = Pace()
         self._held = 0.0
         self._resume_at = 0.0
@@ -187,23 +189,19 @@ class Writer:
         assert isinstance(opened, Operation)
         try:
             check_version()
-            connection = connect(self._path, self._synchronous)
-            try:
-                self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
+            connection, self._anchor = self._open_file(False)
         except BaseException as error:  # whatever it is, `start` must raise it
             opened.error = error
             _answer([opened])
             return
         _answer([opened])
         self._mark = Mark(self._path)
+        db = Session(connection)
         try:
-            self._serve(Session(connection))
+            self._serve(db)
         finally:
             self._mark.close()
-            connection.close()
+            db.connection.close()
             self._refuse_the_rest()
             _answer([self._closed])
 
@@ -227,10 +225,56 @@ class Writer:
             if self._writes and SYSTEM.monotonic() >= self._resume_at:
                 self._write(db, self._gather([]))
             self._look(db)
+        if self._anchor.holds():
+            self._checkpoint(db)
+
+    def _checkpoint(self, db: Session) -> None:
         try:
             db.control("PRAGMA wal_checkpoint(PASSIVE)")
         except sqlite3.Error as error:
             _log.debug("no checkpoint of %s at the end: %s", self._path, error)
+
+    # ── the file ──
+
+    def _check_file(self, db: Session) -> None:
+        """Whether the path still names the file that is open; another in its place is used.
+
+        While there is none, raises what happened to it. Asked again after a while only: each
+        commit looks too, before anybody is told of it.
+        """
+        now = SYSTEM.monotonic()
+        if now - self._checked_at < CHECK_AGAIN:
+            return
+        if not self._anchor.holds():
+            self._use_another(db)
+        self._checked_at = now
+
+    def _use_another(self, db: Session) -> None:
+        gone = self._anchor.explain()
+        if not self._anchor.is_replaced():
+            self._tell(gone)
+            raise gone
+        try:
+            connection, anchor = self._open_file(True)
+        except StoreError as error:
+            self._tell(error)
+            raise
+        self._tell(gone)
+        _log.warning("using the file that is there now at %s", self._path)
+        db.connection.close()
+        self._mark.close()
+        self._mark = Mark(self._path)
+        db.use(connection)
+        self._anchor = anchor
+        self._has_news = False
+        self._news = None
+        self._told = ""
+
+    def _tell(self, error: StoreError) -> None:
+        """Say once what happened to the file."""
+        if str(error) != self._told:
+            self._told = str(error)
+            _log.error("%s", error)
 
     def _wait(self, pause: float) -> bool:
         """Sleep until there is something to do; False when asked to close."""
@@ -261,6 +305,8 @@ class Writer:
         for operation in served:
             assert operation.read is not None
             try:
+                if not db.connection.in_transaction:
+                    self._check_file(db)
                 operation.result = self._read(db, operation.read)
             except Exception as error:  # it belongs to the caller
                 operation.error = error
@@ -281,6 +327,12 @@ class Writer:
         return batch
 
     def _write(self, db: Session, batch: list[Operation]) -> None:
+        try:
+            self._check_file(db)
+        except StoreError as error:
+            _fail_all(batch, error)
+            _answer(batch)
+            return
         if not self._has_news and all(operation.peek is not None for operation in batch):
             batch = self._peek(db, batch)
             if not batch:
@@ -288,11 +340,8 @@ class Writer:
         self._has_news = False
         try:
             made_ready = self._commit(db, batch)
-        except sqlite3.Error as error:
-            _fail_all(batch, translate(error, self._path))
-            made_ready = False
         except Exception as error:  # it belongs to the callers
-            _fail_all(batch, error)
+            _fail_all(batch, self._plainly(error))
             made_ready = False
         self._has_news = made_ready
         _answer(batch)
@@ -300,6 +349,13 @@ class Writer:
             self._hint()
         now = SYSTEM.monotonic()
         self._resume_at = now + self._pace.pause(db.waited, db.met_stranger, self._held, now)
+
+    def _plainly(self, error: Exception) -> Exception:
+        """What went wrong, as callers are told: what happened to the file goes before all else."""
+        if not self._anchor.holds():
+            self._checked_at = 0.0
+            return self._anchor.explain()
+        return translate(error, self._path) if isinstance(error, sqlite3.Error) else error
 
     def _peek(self, db: Session, batch: list[Operation]) -> list[Operation]:
         """Answer those that have nothing to write; the others."""
@@ -346,6 +402,7 @@ class Writer:
             _roll_back(db)
             raise
         self.commits += 1
+        self._anchor.require()  # else nobody who opens the path now finds what was written
         self._held = SYSTEM.monotonic() - began_at
         return db.made_ready
 
@@ -398,6 +455,7 @@ class Writer:
         self._looked_at = now
         self.looks += 1
         try:
+            self._check_file(db)
             version = db.connection.execute("PRAGMA data_version").fetchone()[0]
             if self._news is not None and self._news[0] == version:
                 if now - self._news_at > _A_WHILE:
@@ -410,6 +468,8 @@ class Writer:
             if not is_busy(error):
                 _log.warning("cannot look for news in %s: %s", self._path, error)
             return
+        except StoreError:
+            return  # told when it was found out
         self._news = (version, news)
         ready, due = news
         if ready or before is None or due != before[1][1]:
