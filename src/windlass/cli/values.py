@@ -56,7 +56,7 @@ def instant_option(
 def json_argument(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
     """The callback of an argument that is JSON; None where it was left out."""
     try:
-        return None if value is None else payload.parse(value)
+        return None if value is None else payload.decode(value)
     except ValidationError as error:
         message = f"{error}; quote it for the shell, as in '{{\"id\": 7}}'"
         raise click.BadParameter(message, ctx, param) from None

@@ -87,18 +87,26 @@ def encode_value(value: object, *, limit: int = MAX_PAYLOAD, field: str = "paylo
     return text
 
 
-def decode(text: str | bytes) -> Any:
-    return _DECODER.decode(text)
-
-
-def parse(text: str | bytes, *, field: str = "payload") -> Any:
-    """JSON typed by a person, or a PayloadError that says where it breaks."""
+def decode(text: str | bytes, *, field: str = "payload") -> Any:
+    """The value of a JSON text, or a PayloadError that says where it breaks."""
     try:
         return _DECODER.decode(text)
     except RecursionError:
         raise _too_deep(field) from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise errors.PayloadError(f"{field} is not JSON: {error}", field=field) from None
+
+
+def shown(text: str) -> Any:
+    """The value of a JSON text that is in the database, for those who only look at the job.
+
+    Another program may have put a text there that cannot be decoded here. It is shown as it is, so
+    that it costs only its own job, and neither a list of jobs nor a listener.
+    """
+    try:
+        return _DECODER.decode(text)
+    except (RecursionError, msgspec.MsgspecError, UnicodeDecodeError):
+        return text
 
 
 def _too_deep(field: str) -> errors.PayloadError:

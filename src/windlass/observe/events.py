@@ -97,7 +97,9 @@ class Events:
                     future = asyncio.ensure_future(answer)
                     self._tasks.add(future)
                     future.add_done_callback(lambda done: self._done(name, done))
-            except Exception:  # somebody else's code: its failure is theirs, not the worker's
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # the listener's own failure: no slot and no loop ends by it
                 _logger.exception("a listener of %s raised", name)
 
     def _done(self, name: str, future: asyncio.Future[Any]) -> None:

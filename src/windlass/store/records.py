@@ -81,7 +81,7 @@ class Lease(msgspec.Struct, array_like=True, gc=False):
         return Job(
             id=self.job_id,
             task=self.task,
-            payload=payloads.decode(self.payload),
+            payload=payloads.shown(self.payload),
             state=JobState.RUNNING,
             priority=self.priority,
             run_at=to_datetime(self.run_at),

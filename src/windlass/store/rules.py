@@ -8,7 +8,7 @@ Each rule leaves the row as it should be stored; the contract suite says what th
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
@@ -89,11 +89,10 @@ class Row(msgspec.Struct, array_like=True, gc=False):
         return DEFAULT_MAX_ATTEMPTS if self.max_attempts is None else self.max_attempts
 
     def job(self) -> Job:
-        progress = payloads.decode(self.progress) if self.progress else None
         return Job(
             id=self.id,
             task=self.task,
-            payload=payloads.decode(self.payload),
+            payload=payloads.shown(self.payload),
             state=self.state,
             priority=self.priority,
             run_at=to_datetime(self.run_at),
@@ -107,14 +106,28 @@ class Row(msgspec.Struct, array_like=True, gc=False):
             created_at=to_datetime(self.created_at),
             updated_at=to_datetime(self.updated_at),
             locked_by=self.worker,
-            output=None if self.output is None else payloads.decode(self.output),
-            progress=Progress(*progress) if progress else None,
-            log=() if self.log is None else tuple(payloads.decode(self.log)),
+            output=None if self.output is None else payloads.shown(self.output),
+            progress=_progress(self.progress),
+            log=_log(self.log),
             resets=self.resets,
             deliveries=self.deliveries,
             keep=self.keep,
             finished_at=None if self.finished_at is None else to_datetime(self.finished_at),
         )
+
+
+def _progress(text: str | None) -> Progress | None:
+    """What is no progress, because another program wrote it, is none."""
+    match None if text is None else payloads.shown(text):
+        case [int() | float() as fraction, str() as note]:
+            return Progress(fraction, note)
+        case _:
+            return None
+
+
+def _log(text: str | None) -> tuple[Any, ...]:
+    entries = () if text is None else payloads.shown(text)
+    return tuple(entries) if isinstance(entries, list) else ()
 
 
 def micros(seconds: float) -> int:
