@@ -100,8 +100,8 @@ def _run(
         if inspect.isawaitable(value):
             value = asyncio.run(_await(value))
         if isinstance(value, list) and call.lease.payload.startswith("["):
-            return wire.Items([_item(item) for item in value])
-        return _returned(value)
+            return wire.Items([_item(item, context.logger) for item in value])
+        return _returned(value, context.logger)
     except BaseException as error:
         return _raised(error)
 
@@ -119,10 +119,10 @@ def _find(ref: wire.FunctionRef) -> Callable[..., Any]:
     return found.function if isinstance(found, Task) else found
 
 
-def _returned(value: Any) -> wire.Returned:
+def _returned(value: Any, logger: logs.Scoped) -> wire.Returned:
     match value:
         case Completed():
-            return wire.Returned("Completed", _plain(value.value))
+            return wire.Returned("Completed", _plain(value.value, logger))
         case Failed():
             return wire.Returned("Failed", value.message)
         case Nack():
@@ -130,26 +130,26 @@ def _returned(value: Any) -> wire.Returned:
         case Abandon():
             return wire.Returned("Abandon", None)
         case _:
-            return wire.Returned("", _plain(value))
+            return wire.Returned("", _plain(value, logger))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, logger: logs.Scoped) -> Any:
     """JSON, or nothing: an output that cannot be sent costs the output, not the job."""
     try:
         text = payloads.encode_value(value, field="output")
     except WindlassError as error:
-        _logger.warning("the job is done, but its output cannot be kept: %s", error)
+        logger.warning("the job is done, but its output cannot be kept: %s", error)
         return None
     return payloads.decode(text)
 
 
-def _item(value: Any) -> wire.Returned | wire.Raised:
+def _item(value: Any, logger: logs.Scoped) -> wire.Returned | wire.Raised:
     try:
         if inspect.isawaitable(value):
             value = asyncio.run(_await(value))
     except Exception as error:  # one item's failure is that item's outcome
         return _raised(error)
-    return _raised(value) if isinstance(value, BaseException) else _returned(value)
+    return _raised(value) if isinstance(value, BaseException) else _returned(value, logger)
 
 
 def _raised(error: BaseException) -> wire.Raised:

@@ -76,6 +76,11 @@ class Delivery(msgspec.Struct, eq=False):
         return self._record
 
     @property
+    def log_fields(self) -> dict[str, Any]:
+        """What a log record about this delivery carries as `extra`."""
+        return {"label": "job", "task": self.lease.task, "job_id": self.lease.job_id}
+
+    @property
     def abort(self) -> Abort:
         """What its handler can look at or wait for."""
         if self._abort is None:

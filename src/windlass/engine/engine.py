@@ -395,6 +395,7 @@ class Engine:
                         "job %d ended, but its lease was %s; the outcome was not written",
                         delivery.lease.job_id,
                         answer.verdict,
+                        extra=delivery.log_fields,
                     )
             else:
                 self.completed += 1

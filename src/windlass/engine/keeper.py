@@ -133,7 +133,9 @@ class Keeper:
             job_id = delivery.lease.job_id
             if (reason := renewal.lost.get(job_id)) is not None:
                 if delivery.stop(AbortReason(reason.value)):
-                    self._logger.warning("lost the lease of job %d: %s", job_id, reason)
+                    self._logger.warning(
+                        "lost the lease of job %d: %s", job_id, reason, extra=delivery.log_fields
+                    )
             elif job_id in renewal.cancel:
                 delivery.stop(AbortReason.CANCELLED)
 
@@ -146,7 +148,9 @@ class Keeper:
             delivery.is_fenced = True
             if delivery.stopped is None:
                 self._logger.error(
-                    "stopping job %d: its lease could not be renewed", delivery.lease.job_id
+                    "stopping job %d: its lease could not be renewed",
+                    delivery.lease.job_id,
+                    extra=delivery.log_fields,
                 )
                 delivery.stop(AbortReason.ERROR)
 

@@ -56,6 +56,9 @@ class Noter:
                 return delivery, note
         except StoreError as error:
             self._logger.warning(
-                "a note of job %d was not stored: %s", delivery.lease.job_id, error
+                "a note of job %d was not stored: %s",
+                delivery.lease.job_id,
+                error,
+                extra=delivery.log_fields,
             )
         return None

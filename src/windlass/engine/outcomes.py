@@ -19,6 +19,7 @@ from windlass.store.records import CANCEL, RELEASE, Complete, Fail, Outcome
 from windlass.tasks.abort import AbortReason
 
 Complain = Callable[..., None]
+"""Takes the delivery it is about, a message and its values."""
 
 
 class HandlerFailed(Exception):
@@ -55,7 +56,7 @@ def from_error(
     try:
         return _from_error(error, delivery, plan, clock, complain)
     except BaseException as broken:  # the user's class: asking it anything may raise anything
-        complain("the exception cannot be looked at (%s)", type(broken).__name__)
+        complain(delivery, "the exception cannot be looked at (%s)", type(broken).__name__)
         delivery.error = HandlerFailed(f"{type(error).__name__}, which cannot be looked at")
         return _failed(delivery.error, delivery, plan, complain)
 
@@ -103,7 +104,7 @@ def _completed(value: Any, delivery: Delivery, plan: Plan, complain: Complain) -
     try:
         return Complete(payloads.encode_value(value, field="output"), plan.keep)
     except PayloadError as error:
-        complain("the job is done, but its output cannot be kept: %s", error)
+        complain(delivery, "the job is done, but its output cannot be kept: %s", error)
         return plan.complete
 
 
@@ -119,7 +120,7 @@ def _failed(
     try:
         delay = plan.retry.delay(delivery.lease.attempts, error)
     except Exception as broken:  # the user's policy: a broken one must not lose the job
-        complain("the retry policy failed, using the default: %r", broken)
+        complain(delivery, "the retry policy failed, using the default: %r", broken)
         delay = DEFAULT_RETRY.delay(delivery.lease.attempts, error)
     return Fail(
         describe(error) if text is None else clip(text),
@@ -136,7 +137,8 @@ async def from_batch(
     """An array payload and a list: only the failed items stay for the retry."""
     items = payloads.decode(delivery.lease.payload)
     if len(results) != len(items):
-        complain("returned %d results for %d items, so all count as done", len(results), len(items))
+        text = "returned %d results for %d items, so all count as done"
+        complain(delivery, text, len(results), len(items))
         answers = await asyncio.gather(*map(_item, results))
         return _completed([value for value, _ in answers], delivery, plan, complain)
     answers = await asyncio.gather(*map(_item, results))

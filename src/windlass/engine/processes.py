@@ -35,6 +35,13 @@ class ProcessDied(Exception):
     """The process that ran the job ended before it answered."""
 
 
+class InProcess(Exception):
+    """The cause of an exception that came from another process: its traceback there, as text."""
+
+    def __init__(self, trace: str) -> None:
+        super().__init__(f"\n{trace}")
+
+
 class _Child:
     """One process and the pipe to it."""
 
@@ -230,6 +237,9 @@ def _rebuilt(raised: wire.Raised) -> BaseException:
     elif isinstance(error, RetryAt):
         error.instant = datetime.fromtimestamp(raised.number or 0.0, UTC)
     error.__windlass_text__ = raised.text  # type: ignore[attr-defined]
+    _, _, trace = raised.text.partition("\n\n")
+    if trace:
+        error.__cause__ = InProcess(trace)
     return error
 
 

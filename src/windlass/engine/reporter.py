@@ -9,7 +9,9 @@ from typing import Any
 from windlass.clock import to_datetime
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Handler, maybe_await
+from windlass.errors import PayloadError, RetryAfter, RetryAt
 from windlass.model.job import Job, JobState
+from windlass.model.outcome import message_of, of_the_handler
 from windlass.observe.events import Events
 from windlass.observe.logs import Scoped
 from windlass.store.records import Complete, Fail, Outcome, Settled
@@ -53,18 +55,30 @@ class Reporter:
         try:
             await maybe_await(self._post_handle(context, delivery.record))
         except Exception:  # the user's hook: the job is settled, so only the hook failed
-            self._logger.exception("post_handle raised after job %d", delivery.lease.job_id)
+            self._logger.exception(
+                "post_handle raised after job %d",
+                delivery.lease.job_id,
+                extra=delivery.log_fields,
+            )
 
     def _log(self, delivery: Delivery, job: Job, settled: Settled) -> None:
         error, outcome = delivery.error, delivery.outcome
-        fields = {"label": "job", "task": job.task, "job_id": job.id}
+        fields = delivery.log_fields
         if delivery.settled_inside and error is not None:
             self._logger.warning(
-                "raised after it had completed in its transaction: %r", error, extra=fields
+                "raised after it had completed in its transaction: %r",
+                error,
+                extra=fields,
+                exc_info=_trace(error),
             )
         match settled.state, outcome:
             case JobState.FAILED, _:
-                self._logger.error("failed for good: %s", _first_line(outcome), extra=fields)
+                self._logger.error(
+                    "failed for good: %s",
+                    _first_line(outcome),
+                    extra=fields,
+                    exc_info=_trace(error),
+                )
             case ((JobState.SCHEDULED | JobState.READY), Fail()):
                 self._logger.warning(
                     "attempt %d of %d failed, again %s: %s",
@@ -73,6 +87,7 @@ class Reporter:
                     _when(outcome),
                     _first_line(outcome),
                     extra=fields,
+                    exc_info=None if isinstance(error, RetryAfter | RetryAt) else _trace(error),
                 )
             case JobState.READY, _:
                 self._logger.info("handed back", extra=fields)
@@ -81,6 +96,17 @@ class Reporter:
             case _:
                 took = (asyncio.get_running_loop().time() - delivery.started_at) * 1000
                 self._logger.info("completed in %.1f ms", took, extra=fields)
+
+
+def _trace(error: BaseException | None) -> Any:
+    """What a record carries as `exc_info`: the handler's part of the traceback, or None where the
+    message says all there is, as for `Failed(…)`, a timeout, or a payload that does not fit."""
+    if error is None or isinstance(error, PayloadError):
+        return None
+    trace = of_the_handler(error.__traceback__)
+    if trace is None and error.__cause__ is None and "\n" not in message_of(error):
+        return None
+    return type(error), error, trace
 
 
 def _when(outcome: Fail) -> str:

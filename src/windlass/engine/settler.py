@@ -210,6 +210,7 @@ class Settler:
                 "the outcome of job %d is refused, and will be tried again: %s",
                 delivery.lease.job_id,
                 error,
+                extra=delivery.log_fields,
             )
 
     async def _sure(self, delivery: Delivery, answer: Settled) -> Settled:

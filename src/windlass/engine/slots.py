@@ -341,7 +341,7 @@ class Slots:
                     " ends when it returns. executor='process' makes a task that can be killed",
                     delivery.lease.job_id,
                     delivery.stopped or "its handler was cancelled",
-                    extra=_fields(delivery.lease),
+                    extra=delivery.log_fields,
                 )
 
     def _judge(self, error: BaseException, delivery: Delivery, plan: Plan) -> Outcome:
@@ -409,12 +409,8 @@ class Slots:
         while task.cancelling():
             task.uncancel()
 
-    def _complain(self, message: str, *values: Any) -> None:
-        self._logger.warning(message, *values)
-
-
-def _fields(lease: Lease) -> dict[str, Any]:
-    return {"label": "job", "task": lease.task, "job_id": lease.job_id}
+    def _complain(self, delivery: Delivery, message: str, *values: Any) -> None:
+        self._logger.warning(message, *values, extra=delivery.log_fields)
 
 
 async def _for_ever() -> None:

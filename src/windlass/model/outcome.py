@@ -60,7 +60,7 @@ def describe(error: BaseException) -> str:
     if error.__traceback__ is None and error.__cause__ is None:
         return clip(head)
     try:
-        kind, own = type(error), _of_the_handler(error.__traceback__)
+        kind, own = type(error), of_the_handler(error.__traceback__)
         trace = "".join(traceback.format_exception(kind, error, own, limit=-20))
     except BaseException:  # a broken __str__ or __repr__ within: the head says enough
         return clip(head)
@@ -76,7 +76,7 @@ def _told(error: BaseException) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _of_the_handler(trace: TracebackType | None) -> TracebackType | None:
+def of_the_handler(trace: TracebackType | None) -> TracebackType | None:
     """The traceback from the handler's first line on, without the way there."""
     found = trace
     while found is not None and found.tb_frame.f_code.co_filename.startswith(_WAY_THERE):
