@@ -132,7 +132,7 @@ class Claimer:
                     worker=self._worker_id,
                     tasks=self._tasks,
                     limit=wanted,
-                    suspects=max(1, self._slots.free),
+                    suspects=max(1, self._slots.free) if self._slots.accused is None else 0,
                     lease=self._lease,
                     longer_leases=self._longer,
                     forbidden_flags=flags,

@@ -145,6 +145,7 @@ class Engine:
             hungry=self._on_hungry,
             worker=self,
             on_note=self._on_note,
+            max_resets=options.max_resets,
         )
         self._claimer = Claimer(
             self._store,
@@ -374,6 +375,10 @@ class Engine:
             job_id = delivery.lease.job_id
             if held.get(job_id) is delivery:
                 del held[job_id]
+        if (accused := self._slots.accused) is not None and accused in batch:
+            self._slots.accused = None
+            self._claimer.hinted()  # others like it were left in the store
+            self._claiming.wake()
         is_heard = self._reporter.is_heard()
         if is_heard or self._reporter.has_hook or settled.count(DONE) < len(batch):
             self._tell(batch, settled, is_heard=is_heard)

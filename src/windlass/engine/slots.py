@@ -23,6 +23,7 @@ from windlass.engine import outcomes
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Handler, Plan, Run, Waiting, begin, maybe_await
 from windlass.engine.settler import Settler
+from windlass.model.names import DEFAULT_MAX_RESETS
 from windlass.observe.events import Events
 from windlass.observe.logs import Scoped
 from windlass.store.records import CANCEL, RELEASE, Lease, Outcome
@@ -56,6 +57,7 @@ class Slots:
         hungry: Callable[[], None],
         worker: Any,
         on_note: Callable[[Delivery], None],
+        max_resets: int = DEFAULT_MAX_RESETS,
     ) -> None:
         self.count = count
         self.running = 0
@@ -76,6 +78,9 @@ class Slots:
         self._hungry = hungry
         self._worker = worker
         self._on_note = on_note
+        self._max_resets = max_resets
+        self.accused: Delivery | None = None
+        """The one suspect here, until it is settled, that was running when two workers died."""
         self._pre_handle: Any = getattr(handler, "pre_handle", None)
         self._buffer: deque[Delivery] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
@@ -106,6 +111,10 @@ class Slots:
     def feed(self, leases: Iterable[Lease], owned_until: Mapping[str, float]) -> None:
         """Take claimed jobs; suspects go first, so that the next free slot takes them.
 
+        Each worker that dies counts against all suspects it held. So that a job that kills
+        workers, or stops them for longer than a lease, does not take innocent ones with it, those
+        that were counted against once run one at a time in a worker: what is too much goes back.
+
         `owned_until` says when leases end of tasks that asked for longer ones than the worker's.
         """
         now, loop, on_note = self._loop.time(), self._loop, self._on_note
@@ -122,6 +131,12 @@ class Slots:
             if owned_until:
                 delivery.owned_until = owned_until.get(lease.task, 0.0)
             if lease.suspect:
+                if lease.resets or self._max_resets <= 1:
+                    if self.accused is not None:
+                        delivery.is_over = True
+                        self._settler.add(delivery, RELEASE)
+                        continue
+                    self.accused = delivery
                 self._buffer.appendleft(delivery)
             else:
                 append(delivery)
