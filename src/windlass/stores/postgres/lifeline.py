@@ -51,7 +51,7 @@ class BoundedLifeline:
         self._lease = 3 * _MOST
         self._held_until = 0.0
         """When the lease ends, less half of the keeper's margin, on the monotonic clock."""
-        self._closed = False
+        self.is_closed = False
 
     def _ask_to_renew(self, lease: float, statement: Statement, values: Values) -> Renewal:
         self._lease = lease
@@ -85,7 +85,7 @@ class BoundedLifeline:
         )
 
     def _connected(self) -> BoundedConnection:
-        if self._closed:
+        if self.is_closed:
             raise StoreClosedError("this store was closed")
         limit = self._limit()
         end = time.monotonic() + limit
@@ -130,7 +130,7 @@ class BoundedLifeline:
 
     def close(self) -> None:
         with self._lock:
-            self._closed = True
+            self.is_closed = True
             self._drop()
             if self._attempt is not None:
                 self._attempt.add_done_callback(_discard)

@@ -81,8 +81,6 @@ _ids = msgspec.json.Decoder(list[int]).decode
 
 _MOST_REFUSALS = 20
 _REFUSED_PAUSE = 0.002
-_UNRESOLVED = 60.0
-"""Seconds after which a claim whose answer was lost has ended, one way or the other."""
 _ORPHANS_EVERY = 12
 _VERSION_EVERY = 2
 """Reaps between looks for workers nobody knows, and at the schema's version."""
@@ -140,7 +138,8 @@ class PostgresStore:
         self._lifelines: list[PostgresLifeline] = []
         self._marks: dict[str, Marks] = {}
         self._after: dict[str, str] = {}
-        self._unresolved: dict[int, tuple[str, float]] = {}
+        self._unresolved: dict[int, str] = {}
+        """The bases of claims whose answers were lost, and their workers."""
         self._reaps = 0
         self._watch = ClockWatch(clock)
         self._under_way = UnderWay()
@@ -350,8 +349,7 @@ class PostgresStore:
 
     async def claim(self, request: ClaimRequest) -> list[Lease]:
         rules.refuse_conditions(request)
-        found = await self._resolve(request.worker)
-        if found:
+        if found := await self._resolve(request.worker, request.lease):
             return found
         if not self._watch.has_begun:
             await self._open_crew().run(self._begin_watch)
@@ -389,7 +387,7 @@ class PostgresStore:
             call.add_done_callback(lambda done: self._hand_back(done, base, request.worker))
             raise
         except OutcomeUnknownError:
-            self._unresolved[base] = (request.worker, self._clock.monotonic() + _UNRESOLVED)
+            self._unresolved[base] = request.worker
             raise
         if claimed.is_batch:
             self._batches.begin(base, request.worker, claimed.leases)
@@ -424,22 +422,25 @@ class PostgresStore:
             with contextlib.suppress(StoreError):
                 self._under_way.add(self._crew.submit(self._settle_now, released), worker)
 
-    async def _resolve(self, worker: str) -> list[Lease]:
-        """What claims of this worker took whose answers were lost."""
-        now = self._clock.monotonic()
-        mine = [base for base, (name, _) in self._unresolved.items() if name == worker]
+    async def _resolve(self, worker: str, lease: float) -> list[Lease]:
+        """What claims of this worker took whose answers were lost. They are asked about until there
+        is an answer, which is final: a claim that has not happened by then cannot any more."""
+        mine = [base for base, name in self._unresolved.items() if name == worker]
         if not mine:
             return []
-        [text] = await self._row("SELECT {schema}._claimed(%s, %s::bigint[])", worker, mine)
+        [text] = await self._row(
+            "SELECT {schema}._claimed(%s, %s::float8, %s::bigint[], %s)",
+            worker,
+            lease,
+            mine,
+            self._now,
+        )
         leases = [] if text is None else decode_leases(text)
-        answered = {lease.token - lease.job_id for lease in leases}
-        for base in answered:
-            self._batches.begin(
-                base, worker, [lease for lease in leases if lease.token - lease.job_id == base]
-            )
         for base in mine:
-            if base in answered or now >= self._unresolved[base][1]:
-                del self._unresolved[base]
+            self._unresolved.pop(base, None)
+            taken = [held for held in leases if held.token - held.job_id == base]
+            if taken:
+                self._batches.begin(base, worker, taken)
         return leases
 
     async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
@@ -499,7 +500,7 @@ class PostgresStore:
     def lifeline(self) -> PostgresLifeline:
         self._open_crew()
         lifeline = PostgresLifeline(self._address, self._name, lambda: self._now)
-        self._lifelines.append(lifeline)
+        self._lifelines = [*(it for it in self._lifelines if not it.is_closed), lifeline]
         return lifeline
 
     def connection(self) -> AbstractContextManager[psycopg.Connection[Any]]:
@@ -516,6 +517,8 @@ class PostgresStore:
         await self._under_way.ended(worker)
         await self._row("SELECT {schema}._retire(%s, %s)", worker, self._now)
         self._batches.retire(worker)
+        for base in [base for base, name in self._unresolved.items() if name == worker]:
+            del self._unresolved[base]
         self._marks.pop(worker, None)
         self._after.pop(worker, None)
         self._hint_here()

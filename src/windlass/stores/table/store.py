@@ -419,7 +419,7 @@ class TableStore(Generic[R]):
     def lifeline(self) -> Lifeline:
         self._open_crew()
         lifeline = TableLifeline(self._handlers.address, self._statements, lambda: self._now)
-        self._lifelines.append(lifeline)
+        self._lifelines = [*(it for it in self._lifelines if not it.is_closed), lifeline]
         return lifeline
 
     def connection(self) -> AbstractContextManager[psycopg.Connection[Any]]:

@@ -99,7 +99,7 @@ CREATE TABLE {schema}._bells (
 
 -- A worker is alive until expires_at, and with it every job it holds. `lease` is the length of its
 -- lease in seconds (in `_jobs`, that of a job's own): a clock that was set back must not make it
--- longer. `refused` are bases of claims that must not happen any more.
+-- longer. `refused` are bases of claims that were given up, and must not happen any more.
 CREATE TABLE {schema}._workers (
   id bigint GENERATED ALWAYS AS IDENTITY,
   name text NOT NULL,

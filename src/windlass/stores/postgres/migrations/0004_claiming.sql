@@ -481,6 +481,18 @@ BEGIN
       AND _longer -> j.task IS NULL;
   END IF;
   is_batch := cardinality(plain) >= _least;
+  -- Those who end a worker, and those who ask what became of this claim, lock its row. Whoever came
+  -- first, this claim is seen by them or sees them, and must then not happen: it is made again, or
+  -- was given up. It does not wait for them, since it holds jobs, and maybe the latch.
+  IF cardinality(picked) + cardinality(heads) > 0 THEN
+    PERFORM FROM {schema}._workers AS w
+    WHERE w.id = number AND (w.refused IS NULL OR _base <> ALL (w.refused))
+    FOR KEY SHARE SKIP LOCKED;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'The worker % was ended, or has given up this claim', _worker
+        USING ERRCODE = 'serialization_failure';
+    END IF;
+  END IF;
   IF is_batch THEN
     INSERT INTO {schema}._batches (base, worker, claimed_at, ids)
     VALUES (_base, number, at, {schema}._spans(plain));
@@ -518,18 +530,27 @@ BEGIN
   END IF;
 END $$;
 
--- What claims with these bases took, if they happened at all.
-CREATE FUNCTION {schema}._claimed(_worker text, _bases bigint[]) RETURNS text
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT '[' || string_agg(x.lease, ',') || ']' FROM (
+-- What claims with these bases took, if they happened at all. Those that have not happened by now
+-- never will: the answer is final. It waits for one that is just writing.
+CREATE FUNCTION {schema}._claimed(
+  _worker text, _lease float8, _bases bigint[], _now timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE plpgsql
+SET lock_timeout = '5s'
+AS $$
+DECLARE
+  number bigint;
+BEGIN
+  number := {schema}._beat(_worker, _lease, _now);
+  PERFORM FROM {schema}._workers AS w WHERE w.id = number FOR UPDATE;
+  UPDATE {schema}._workers AS w
+  SET refused = _bases || w.refused[:100] WHERE w.id = number;
+  RETURN (SELECT '[' || string_agg(x.lease, ',') || ']' FROM (
     SELECT {schema}._lease(j, j.token - j.id, 0, to_json(_worker)) AS lease
     FROM {schema}._jobs AS j
-    WHERE j.state = 'running' AND j.token - j.id = ANY (_bases)
-      AND j.worker = (SELECT w.id FROM {schema}._workers AS w WHERE w.name = _worker)
+    WHERE j.state = 'running' AND j.worker = number AND j.token - j.id = ANY (_bases)
     UNION ALL
     SELECT {schema}._lease(j, b.base, 1, to_json(_worker))
     FROM {schema}._in_batches AS b JOIN {schema}._jobs AS j ON j.id = b.id
     WHERE b.base = ANY (_bases) AND j.state = 'ready' AND j.deliveries = 0
-  ) AS x;
-END;
+  ) AS x);
+END $$;

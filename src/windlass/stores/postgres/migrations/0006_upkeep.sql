@@ -48,9 +48,17 @@ SET lock_timeout = '2s'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
+  number bigint;
   wish record;
 BEGIN
-  PERFORM {schema}._beat(_worker, _lease, _now);
+  number := {schema}._beat(_worker, _lease, _now);
+  -- Also those of which nothing is left, and which this worker has forgotten.
+  IF current_setting('transaction_isolation') = 'read committed' THEN
+    PERFORM {schema}._spread(ARRAY(
+      SELECT b.base FROM {schema}._batches AS b
+      WHERE b.worker = number AND b.claimed_at < at - interval '1 s'
+    ));
+  END IF;
   PERFORM {schema}._unbatch_held(
     array_agg((e ->> 0)::bigint), array_agg((e ->> 1)::bigint)
   ) FROM json_array_elements(_extend) AS e HAVING count(*) > 0;
