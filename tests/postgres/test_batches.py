@@ -44,7 +44,7 @@ from windlass.testing import FakeClock
 Connection = psycopg.Connection[Any]
 Work = Callable[[PostgresStore], Coroutine[Any, Any, None]]
 
-EMPTY = "TRUNCATE {0}._jobs, {0}._history, {0}._batches, {0}._workers, {0}._bells"
+EMPTY = "TRUNCATE {0}._jobs, {0}._history, {0}._batches, {0}._workers, {0}._clocks, {0}._bells"
 CLAIM = (
     "SELECT leases, is_batch FROM {0}._claim(%s, '{{a}}', %s, 0, 30, %s, '{{}}', '{{}}', false, '',"
     " '{{}}', 0, 1, '{{}}')"

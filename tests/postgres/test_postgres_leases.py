@@ -187,7 +187,7 @@ def test_a_running_job_goes_on_when_the_clock_is_set(made: Schema, hours: int) -
             await done.wait()
 
         for app in apps:
-            app.task(wait, name="wait")
+            app.task(name="wait")(wait)
         runners = [await app.run(handle_signals=False, poll_interval=0.2) for app in apps]
         try:
             for n in range(2):
@@ -206,7 +206,7 @@ def test_a_running_job_goes_on_when_the_clock_is_set(made: Schema, hours: int) -
                     reaps += 1
                     return reaped
 
-                app.store.reap = counted  # type: ignore[method-assign]
+                app.store.reap = counted  # type: ignore[method-assign,assignment]
             clock.shift = hours * 3_600_000_000
             while reaps < 20:
                 await asyncio.sleep(0.01)
@@ -371,7 +371,7 @@ def test_a_claim_is_asked_about_until_there_is_an_answer(made: Schema) -> None:
 def test_no_lifeline_outlives_its_run(made: Schema) -> None:
     async def scenario() -> None:
         app = App(made.url, schema=made.name)
-        app.task(_nothing, name="nothing")
+        app.task(name="nothing")(_nothing)
         async with app:
             store = app.store
             assert isinstance(store, PostgresStore)

@@ -155,7 +155,7 @@ def test_nothing_that_is_installed_refers_to_what_was_planted(
 EMPTY = """
 DROP TABLE IF EXISTS handlers_own;
 TRUNCATE windlass._jobs, windlass._history, windlass._batches, windlass._workers,
-  windlass._bells, windlass._paused, windlass._schedules;
+  windlass._clocks, windlass._bells, windlass._paused, windlass._schedules;
 """
 
 

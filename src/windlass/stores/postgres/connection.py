@@ -176,11 +176,15 @@ class Address:
         if connect_limit is not None:
             parameters["connect_timeout"] = connect_limit
         if self.is_session_ours and limit is not None:
-            own = (
-                f"-c statement_timeout={int(limit * 1000)}"
-                " -c default_transaction_isolation=read\\ committed"
+            # What comes last counts: the user may give other limits, but jobs are claimed in READ
+            # COMMITTED transactions only.
+            parameters["options"] = " ".join(
+                [
+                    f"-c statement_timeout={int(limit * 1000)}",
+                    parameters.get("options") or _given_options(),
+                    "-c default_transaction_isolation=read\\ committed",
+                ]
             )
-            parameters["options"] = f"{own} {parameters.get('options', '')}".strip()
         try:
             connection: BoundedConnection = BoundedConnection.connect(
                 **parameters, autocommit=True, prepare_threshold=self.prepare_threshold
@@ -192,6 +196,14 @@ class Address:
             raise StoreUnavailableError(f"cannot connect to {self.name}: {text}") from error
         connection.limit = limit
         return connection
+
+
+def _given_options() -> str:
+    """What libpq would send where an address has no `options`: PGOPTIONS, or a service's."""
+    for option in pq.Conninfo.get_defaults():
+        if option.keyword == b"options":
+            return (option.val or b"").decode()
+    return ""
 
 
 def one_line(error: BaseException) -> str:

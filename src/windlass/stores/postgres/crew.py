@@ -54,8 +54,8 @@ class Crew:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="windlass-postgres")
         self._closed = False
         self._begins = False
-        """Whether calls need a transaction of their own making: where the session is not ours, the
-        server's default may be one in which jobs cannot be claimed."""
+        """Whether statements need transactions of their own making: where the session is not ours,
+        the server's default may be one in which jobs cannot be claimed."""
         self.statements = 0
         """How many calls were made, for tests that count them."""
 
@@ -90,7 +90,7 @@ class Crew:
                     self.statements += 1
                     if not self._begins:
                         return call(connection)
-                    with read_committed(connection), connection.transaction():
+                    with _each_read_committed(connection):
                         return call(connection)
             except ROLLED_BACK as error:
                 if tries == MOST_TRIES:
@@ -132,6 +132,36 @@ def read_committed(connection: psycopg.Connection[Any]) -> Iterator[None]:
     finally:
         if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
             connection.isolation_level = theirs
+
+
+@contextmanager
+def _each_read_committed(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Each statement inside is a READ COMMITTED transaction, whatever the server's default is."""
+    theirs = connection.cursor_factory
+    connection.cursor_factory = _ReadCommittedCursor
+    try:
+        yield
+    finally:
+        connection.cursor_factory = theirs
+
+
+class _ReadCommittedCursor(psycopg.ClientCursor[Any]):
+    """Sends BEGIN, a statement and COMMIT as one message, for a connection in autocommit. A process
+    that is stopped after sending it leaves no open transaction behind, with the latch in it."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> _ReadCommittedCursor:
+        text = query if isinstance(query, bytes | str) else query.as_string(self.connection)
+        text = text.encode() if isinstance(text, str) else text
+        try:
+            super().execute(
+                b"BEGIN ISOLATION LEVEL READ COMMITTED;" + text + b";COMMIT", params, **options
+            )
+        except psycopg.Error:
+            if self.connection.pgconn.transaction_status == pq.TransactionStatus.INERROR:
+                self.connection.rollback()
+            raise
+        self.nextset()
+        return self
 
 
 def fetch_row(

@@ -20,6 +20,7 @@ from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS
 from windlass.model.payload import MAX_PAYLOAD
 from windlass.store import rules
 from windlass.stores.migrations import Migrate, Migration, load
+from windlass.stores.postgres.crew import read_committed
 
 OLDEST_SERVER = 140000
 """The oldest server that can run the functions: PostgreSQL 14."""
@@ -133,7 +134,7 @@ def script(schema: str) -> str:
     """Everything that makes the schema, as one script for psql; nothing is connected to."""
     name = quoted(check_name(schema))
     parts = [
-        "BEGIN;",
+        "BEGIN ISOLATION LEVEL READ COMMITTED;",
         f"{SAFE_PATH};",
         f"SELECT pg_advisory_xact_lock({_lock_number('migrate', schema)});",
         f"CREATE SCHEMA IF NOT EXISTS {name};",
@@ -208,7 +209,8 @@ def _install(connection: psycopg.Connection[Any], schema: str) -> None:
             f"PostgreSQL {connection.info.server_version // 10000} is too old; Windlass needs"
             f" {OLDEST_SERVER // 10000} or newer"
         )
-    with connection.transaction():
+    # Behind the lock it must see what those before it have done.
+    with read_committed(connection), connection.transaction():
         connection.execute(SAFE_PATH.encode())
         connection.execute("SET LOCAL lock_timeout = '60s'")
         connection.execute("SET LOCAL statement_timeout = '0'")

@@ -303,7 +303,7 @@ BEGIN
   IF EXISTS (SELECT FROM {schema}._jobs AS k WHERE k.state = 'running' AND k.worker = number)
     OR EXISTS (SELECT FROM {schema}._batches AS b WHERE b.worker = number)
   THEN
-    UPDATE {schema}._workers AS w SET expires_at = at WHERE w.id = number;
+    UPDATE {schema}._workers AS w SET expires_at = at, lease = 0 WHERE w.id = number;
   ELSE
     DELETE FROM {schema}._workers AS w WHERE w.id = number;
   END IF;
