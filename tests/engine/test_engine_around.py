@@ -303,7 +303,7 @@ async def test_a_slow_post_handle_keeps_no_outcome_from_being_written(bench: Ben
     worker = await bench.start_object(slow, slots=2, prefetch=0, grace=2_000.0)
     await asyncio.sleep(50)
     assert slow.ended == 0
-    assert 2 <= slow.most <= 4, "no more than the slots could have begun meanwhile"
+    assert slow.most == 2, "a slot is taken until the post_handle of its record has ended"
     await asyncio.sleep(1_000)
     ended = slow.ended
     assert ended >= 18

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import signal
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -477,6 +478,137 @@ async def test_a_failing_pre_handle_fails_the_job_and_still_ends_with_post_handl
     assert ends.begun == []
     assert ends.states == {"completed": JobState.FAILED}
     assert "no room after all" in ((await bench.get(job)).last_error or "")
+
+
+# ── as many as handlers ──
+
+
+class Rooms:
+    """As many rooms as handlers: `pre_handle` takes one and `post_handle` gives it back."""
+
+    def __init__(self, bench: Bench, count: int) -> None:
+        self.bench = bench
+        self.free = set(range(count))
+        self.taken: dict[tuple[int, int], int] = {}
+        self.begun: list[tuple[int, int]] = []
+        self.given_back = 0
+
+    async def pre_handle(self, ctx: Any, record: Job) -> None:
+        assert self.free, "more records are between pre_handle and post_handle than handlers"
+        self.taken[record.id, record.deliveries] = self.free.pop()
+
+    async def handle(self, ctx: Any, store: Any, record: Job) -> None:
+        self.begun.append((record.id, record.deliveries))
+        match record.payload.get("end"):
+            case "slow":
+                await asyncio.sleep(0.3)
+            case "failed":
+                raise ValueError("no")
+            case "stopped" if record.deliveries == 1:
+                await asyncio.sleep(10_000)
+
+    async def post_handle(self, ctx: Any, record: Job) -> None:
+        await asyncio.sleep(0.5)
+        self.free.add(self.taken.pop((record.id, record.deliveries)))
+        self.given_back += 1
+
+
+@pytest.mark.parametrize("count", [1, 3, 10])
+@virtual
+async def test_no_more_records_than_handlers_are_between_pre_handle_and_post_handle(
+    bench: Bench, count: int
+) -> None:
+    rooms = Rooms(bench, count)
+    ends = ["completed", "failed", "slow"]
+    jobs = [await bench.add("t", {"end": ends[n % 3]}) for n in range(6 * count)]
+    async with make(bench, rooms, num_handlers=count, max_attempts=1):
+        await ended(bench, *jobs)
+    assert rooms.given_back == len(jobs), "each of them found a room"
+    failed = [job.payload["end"] for job in jobs if not await bench.gone(job)]
+    assert set(failed) == {"failed"}, "none for want of a room"
+    assert len(rooms.free) == count
+
+
+@pytest.mark.parametrize("why", ["cancelled", "timed out", "lost"])
+@virtual
+async def test_a_record_that_was_stopped_keeps_its_place_until_post_handle_ends(
+    bench: Bench, why: str
+) -> None:
+    rooms = Rooms(bench, 1)
+    stopped = await bench.add("t", {"end": "stopped"})
+    await bench.add("t", {"end": "slow"})
+    timeout = 60.0 if why == "timed out" else None
+    worker = make(bench, rooms, max_attempts=1, maximum_runtime_per_job=timeout)
+    async with worker:
+        await wait_until(lambda: len(rooms.begun) == 1)
+        if why == "cancelled":
+            await bench.ledger.cancel([stopped.id])
+        elif why == "lost":
+            await bench.ledger.unlock([worker.id], 5)
+        await wait_until(lambda: rooms.given_back == len(rooms.begun) >= 2)
+        await bench.idle()
+    assert len(rooms.begun) == (3 if why == "lost" else 2), "each began in a room of its own"
+    assert not rooms.taken
+
+
+@virtual
+async def test_a_thread_that_goes_on_keeps_its_place_until_post_handle_ends(bench: Bench) -> None:
+    go_on = threading.Event()
+    between: list[int] = []
+
+    class Handler:
+        most = 0
+
+        def pre_handle(self, ctx: Any, record: Job) -> None:
+            between.append(record.id)
+            self.most = max(self.most, len(between))
+
+        def handle(self, record: Job) -> None:
+            with bench.clock.waiting():
+                go_on.wait(20)
+
+        async def post_handle(self, ctx: Any, record: Job) -> None:
+            await asyncio.sleep(5)
+            between.remove(record.id)
+
+    handler = Handler()
+    jobs = [await bench.add("t") for _ in range(3)]
+    async with make(bench, handler, max_attempts=1, maximum_runtime_per_job=2.0):
+        await ended(bench, jobs[0])
+        await asyncio.sleep(60)
+        assert between == [jobs[0].id], "its outcome is written, its thread is not done"
+        go_on.set()
+        await ended(bench, *jobs)
+    assert (handler.most, between) == (1, [])
+
+
+@virtual
+async def test_a_record_whose_outcome_cannot_be_written_yet_keeps_its_place(bench: Bench) -> None:
+    rooms = Rooms(bench, 2)
+    held = await bench.add("t", {"end": "completed"})
+    others = [await bench.add("t", {"end": "completed"}) for _ in range(4)]
+    bench.ledger.held.add(held.id)
+    async with make(bench, rooms, num_handlers=2):
+        await ended(bench, *others)
+        assert (held.id, 1) in rooms.taken
+        bench.ledger.held.clear()
+        await ended(bench, held)
+    assert rooms.given_back == 5
+
+
+@virtual
+async def test_a_store_that_was_closed_holds_no_place_for_ever(bench: Bench) -> None:
+    rooms = Rooms(bench, 1)
+    await bench.add("t", {"end": "slow"})
+    worker = make(bench, rooms, grace=600.0)
+    await worker.start()
+    await wait_until(lambda: len(rooms.begun) == 1)
+    await bench.ledger.close()
+    began = bench.clock.elapsed
+    with pytest.raises(StoreClosedError):
+        await worker.wait()
+    assert bench.clock.elapsed - began < 60
+    assert rooms.given_back == 1
 
 
 # ── options ──

@@ -53,7 +53,6 @@ class Claimer:
         finished: Callable[[str], None],
         logger: Scoped,
         held: Callable[[], int],
-        hooks: Callable[[], int],
         is_fenced: Callable[[], bool],
     ) -> None:
         self._store = store
@@ -72,7 +71,6 @@ class Claimer:
         self._finished = finished
         self._logger = logger
         self._held = held
-        self._hooks = hooks
         self._is_fenced = is_fenced
         self._pre_dequeue = getattr(handler, "pre_dequeue", None)
         self._tasks = tuple(handler.tasks)
@@ -193,8 +191,6 @@ class Claimer:
 
     def _wanted(self) -> int:
         """How many to ask for now; nothing while the buffer lacks less than half, or `REFILL`."""
-        if self._hooks() >= self._slots.count:
-            return 0  # each `post_handle` that is not done yet is somebody's work still
         if self._pre_dequeue is not None:
             # One by one, and only after the last one's `pre_handle`, which may change the answer.
             self._slots.low_water = 0

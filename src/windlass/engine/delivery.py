@@ -44,6 +44,9 @@ class Delivery(msgspec.Struct, eq=False):
 
     `remains` is the thread that a plain function runs in. It cannot be stopped, so the delivery
     lasts until it ends, whatever its handler was told.
+
+    `hooked` is done when its `post_handle` has ended, where the handler has one; its slot stays
+    taken until then.
     """
 
     lease: Lease
@@ -63,6 +66,7 @@ class Delivery(msgspec.Struct, eq=False):
     notes: list[Note] | None = None
     on_stop: Callable[[], None] | None = None
     remains: asyncio.Future[Any] | None = None
+    hooked: asyncio.Future[None] | None = None
     extension: float | None = None
     owned_until: float = 0.0
     _record: Any = None

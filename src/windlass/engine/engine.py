@@ -164,7 +164,6 @@ class Engine:
             finished=self._on_finished,
             logger=self._logger,
             held=lambda: len(self._held),
-            hooks=lambda: len(self._hooks),
             is_fenced=lambda: self._leases.is_past_fence,
         )
         self._claiming = self._loop("claimer", self._claim)
@@ -353,15 +352,21 @@ class Engine:
         self.done.set()
 
     def _call_hook(self, delivery: Delivery) -> None:
-        """`post_handle`, in a task of its own: a slow one keeps no outcome from being written."""
+        """`post_handle`, in a task of its own: a slow one keeps no outcome from being written.
+
+        Its slot stays taken until it ends, so that no more records are between `pre_handle` and
+        `post_handle` than there are slots.
+        """
         hook = asyncio.get_running_loop().create_task(
             self._reporter.call_hook(delivery), name="windlass-post-handle"
         )
         self._hooks.add(hook)
-        hook.add_done_callback(self._on_hook_done)
+        hook.add_done_callback(lambda hook: self._on_hook_done(hook, delivery))
 
-    def _on_hook_done(self, hook: asyncio.Task[None]) -> None:
+    def _on_hook_done(self, hook: asyncio.Task[None], delivery: Delivery) -> None:
         self._hooks.discard(hook)
+        if delivery.hooked is not None and not delivery.hooked.done():
+            delivery.hooked.set_result(None)
         self._claimer.hinted()  # what it gave back may be what `pre_dequeue` waited for
         self._claiming.wake()
 

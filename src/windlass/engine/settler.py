@@ -128,8 +128,6 @@ class Settler:
     async def _settle_all(self, batch: list[Delivery]) -> None:
         """Write, tell what became of each, and set aside what somebody else holds."""
         settled = await self._settle(batch)
-        if settled is None:
-            return
         if settled.count(DONE) < len(batch):
             batch, settled = self._set_aside(batch, settled)
         self._refused = sum(delivery.is_refused for delivery in self._held)
@@ -167,10 +165,11 @@ class Settler:
         finally:
             self._held_task = None
 
-    async def _settle(self, batch: Sequence[Delivery]) -> list[Settled] | None:
+    async def _settle(self, batch: Sequence[Delivery]) -> list[Settled]:
         """Write until an answer comes. Asking again is safe: a token settles at most once.
 
-        After a failure the rest goes in halves, in case it was too much for one call.
+        After a failure the rest goes in halves, in case it was too much for one call. What a store
+        that was closed cannot write any more is lost.
         """
         left = list(batch)
         settled: list[Settled] = []
@@ -186,7 +185,7 @@ class Settler:
                     ]
                 settled += answers
             except StoreClosedError:
-                return None
+                return settled + [Settled(Verdict.LOST)] * len(left)
             except Exception as error:  # whatever it is: giving up would leave the jobs running
                 if size == 1 and _is_refusal(error):
                     # The database is there and will not have this one: the others go on.

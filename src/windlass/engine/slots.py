@@ -82,6 +82,7 @@ class Slots:
         self.accused: Delivery | None = None
         """The one suspect here, until it is settled, that was running when two workers died."""
         self._pre_handle: Any = getattr(handler, "pre_handle", None)
+        self._has_post_handle = getattr(handler, "post_handle", None) is not None
         self._buffer: deque[Delivery] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._tasks: list[asyncio.Task[None]] = []
@@ -276,6 +277,8 @@ class Slots:
                 lease.max_attempts = plan.max_attempts  # what the job shows is what counts for it
             delivery.keep = plan.keep
             delivery.started_at = started = now
+            if self._has_post_handle:
+                delivery.hooked = self._loop.create_future()
             context: Any = None if plan.is_bare else Context(around, delivery)
             if listeners:
                 self._events.emit("job:start", worker=self._worker, job=lease.job)
@@ -296,6 +299,8 @@ class Slots:
             delivery.outcome = outcome
             delivery.is_over = True
             ended.append(delivery)
+            if delivery.hooked is not None:
+                return self._stay(delivery.hooked, task)
             if now > until or task.cancelling():
                 break  # a cancel is by the handler itself, and not for the next one
         return None
@@ -331,6 +336,8 @@ class Slots:
             outcome = self._judge(raised, delivery, plan)
         self._took(self._loop.time() - delivery.started_at)
         self._end(delivery, outcome)
+        if delivery.hooked is not None:
+            await self._stay(delivery.hooked, task)
 
     async def _outlast(self, thread: asyncio.Future[Any], delivery: Delivery) -> None:
         """Wait for a thread that goes on although its handler was told to stop.
@@ -423,6 +430,13 @@ class Slots:
             pass
         while task.cancelling():
             task.uncancel()
+
+    async def _stay(self, hooked: asyncio.Future[None], task: asyncio.Task[None]) -> None:
+        """Keep the slot taken until `post_handle` has ended, also where the task is cancelled."""
+        if task.cancelling() and not self._is_ending():
+            await self._forget_cancels(task)
+        while not hooked.done():
+            await self._rest(asyncio.wait({hooked}), task)
 
     def _complain(self, delivery: Delivery, message: str, *values: Any) -> None:
         self._logger.warning(message, *values, extra=delivery.log_fields)

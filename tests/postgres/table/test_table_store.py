@@ -17,7 +17,7 @@ from psycopg import sql
 
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.table.desk import Desk, observed, run, take, taken, using, work, worker
-from windlass import Abandon, Context, Failed, Nack, Poison, RetryAfter, RetryAt
+from windlass import Abandon, Context, Failed, JobState, Nack, Poison, RetryAfter, RetryAt
 from windlass.clock import to_datetime
 from windlass.errors import ConfigError, LeaseLostError
 from windlass.store.records import COMPLETE, RELEASE, Fail, Verdict
@@ -438,7 +438,7 @@ def test_rows_that_are_not_due(desk: Desk) -> None:
         desk.add(state=state)
     past = desk.add(state="errored", process_after=now - timedelta(days=1))
     never = desk.add(state="errored")
-    store = desk.store(clock=clock, scan=lambda row: row["id"])
+    store = desk.store(clock=clock, scan=lambda row: row["id"], max_num_retries=3, retry_after=30)
     assert taken(store) == [past, never]
     clock.advance(0.499999)
     assert taken(store) == []
@@ -446,6 +446,50 @@ def test_rows_that_are_not_due(desk: Desk) -> None:
     assert taken(store) == [future]
     clock.advance(0.5)
     assert taken(store) == [late]
+
+
+@pytest.mark.parametrize("view", [None, "seen"])
+def test_errored_rows_wait_for_nothing_where_retries_are_off(desk: Desk, view: str | None) -> None:
+    clock = FakeClock()
+    now = to_datetime(clock.now())
+    desk.make()
+    desk.ask("CREATE VIEW seen AS SELECT * FROM jobs")
+    first = desk.add(state="errored", finished_at=now - timedelta(days=1))
+    desk.add(state="errored", process_after=now - timedelta(seconds=1))
+    desk.add(state="errored")
+    queued = desk.add(queued_at=now)
+
+    async def seen(store: TableStore[Any]) -> list[Any]:
+        job = await store.get(first)
+        assert job is not None
+        return [await store.queued_count(), await store.max_duration_in_queue(), job.state]
+
+    store = desk.store(clock=clock, scan=lambda row: row["id"], view_name=view)
+    assert using(store, seen) == [1, 0.0, JobState.FAILED]
+    assert taken(store) == [queued]
+    assert desk.states() == ["errored"] * 3 + ["processing"]
+    assert using(store, lambda store: store.cancel([first])) == [first]
+
+
+def test_an_errored_row_without_process_after_waits_for_retry_after(desk: Desk) -> None:
+    """As a program that knows nothing of `process_after` would leave it."""
+    clock = FakeClock()
+    now = to_datetime(clock.now())
+    desk.make()
+    id_ = desk.add(state="errored", finished_at=now - timedelta(seconds=9), queued_at=now)
+    store = desk.store(clock=clock, scan=lambda row: row["id"], max_num_retries=1, retry_after=10)
+
+    async def age(store: TableStore[Any]) -> tuple[Any, float]:
+        job = await store.get(id_)
+        assert job is not None
+        return job.state, await store.max_duration_in_queue()
+
+    assert (taken(store), using(store, age)) == ([], (JobState.SCHEDULED, 0.0))
+    clock.advance(1.0)
+    assert using(store, age) == (JobState.READY, 0.0)
+    clock.advance(2.5)
+    assert using(store, age) == (JobState.READY, 2.5)
+    assert taken(store) == [id_]
 
 
 def test_conditions_and_order(desk: Desk) -> None:
@@ -641,9 +685,9 @@ def test_what_a_claim_writes(desk: Desk) -> None:
     """A new try begins with nothing of the last one's."""
     clock = FakeClock()
     desk.make()
-    id_ = desk.add(state="errored", failure_message="old", finished_at=datetime.now(UTC))
+    id_ = desk.add(state="errored", failure_message="old", finished_at=to_datetime(clock.now()))
     desk.ask("UPDATE jobs SET execution_logs = ARRAY['\"old\"'::json]")
-    [seen] = taken(desk.store(clock=clock))
+    [seen] = taken(desk.store(clock=clock, max_num_retries=1, retry_after=0))
     now = to_datetime(clock.now())
     for row in (seen, desk.row(id_)):
         assert (row["started_at"], row["last_heartbeat_at"]) == (now, now)
@@ -799,7 +843,7 @@ def test_counts_and_ages(desk: Desk) -> None:
             await store.max_duration_in_queue(),
         )
 
-    store = desk.store(clock=clock)
+    store = desk.store(clock=clock, max_num_retries=1, retry_after=1)
     assert using(store, numbers) == ({}, 0, 0.0)
     desk.add(queued_at=ago(500), state="completed")
     desk.add(queued_at=ago(400), state="processing")
@@ -812,6 +856,30 @@ def test_counts_and_ages(desk: Desk) -> None:
         3,
         30.25,
     )
+
+
+def test_rows_that_the_view_does_not_show_are_not_counted(desk: Desk) -> None:
+    """No worker can take them, so they do not wait for one. A view may have a row twice."""
+    clock = FakeClock()
+    now = to_datetime(clock.now())
+    desk.make()
+    desk.ask(
+        "CREATE VIEW shown AS SELECT j.id, n FROM jobs j, generate_series(1, 2) n WHERE j.size > 0"
+    )
+    desk.add(queued_at=now - timedelta(seconds=500), size=0)
+    desk.add(state="failed", size=0)
+    desk.add(queued_at=now - timedelta(seconds=3))
+    desk.add(state="failed")
+
+    async def numbers(store: TableStore[Any]) -> list[Any]:
+        return [
+            await store.counts(),
+            await store.queued_count(),
+            await store.max_duration_in_queue(),
+        ]
+
+    store = desk.store(clock=clock, view_name="shown AS s", order_by="s.id")
+    assert using(store, numbers) == [{"queued": 1, "failed": 1}, 1, 3.0]
 
 
 # ── places ──

@@ -103,11 +103,12 @@ class Statements:
         options = self._options
         seen = self._view or self._table
         locked = self._table.alias if self._view is None else "windlass_row"
-        wanted = [self._available(locked)]
+        wanted = [self._available(locked, self._due_at(locked))]
         if self._view is not None and {self._columns["state"], self._columns["process_after"]} <= (
             self._view_columns
         ):
-            wanted.append(self._available(seen.alias))
+            due = sql.Identifier(seen.alias, self._columns["process_after"])
+            wanted.append(self._available(seen.alias, due))
         wanted += [
             sql.SQL("({})").format(compose(fragment))
             for fragment in (*options.conditions, *conditions)
@@ -153,18 +154,48 @@ class Statements:
             sql.Identifier(locked, id_),
         )
 
-    def _available(self, alias: str) -> sql.Composable:
+    def _available(self, alias: str, due: sql.Composable) -> sql.Composable:
+        available = sql.SQL("{} AND ({due} IS NULL OR {due} <= windlass_at)").format(
+            self._waits(alias), due=due
+        )
+        if "cancel" in self._columns and alias != (self._view.alias if self._view else ""):
+            cancel = sql.Identifier(alias, self._columns["cancel"])
+            available = sql.SQL("{} AND {} IS NOT TRUE").format(available, cancel)
+        return available
+
+    def _waits(self, alias: str) -> sql.Composable:
+        """Whether a row is one that a worker takes, now or later: with retries off, what errored
+        is not tried again."""
+        states = "IN ('queued', 'errored')" if self._options.max_num_retries else "= 'queued'"
+        return sql.SQL("{} {}").format(
+            sql.Identifier(alias, self._columns["state"]), sql.SQL(states)
+        )
+
+    def _due_at(self, alias: str) -> sql.Composable:
+        """When a row that waits is due; NULL is at once. A row that errored without our doing may
+        have no `process_after`: it waits for `retry_after` all the same."""
         parts = {
             name: sql.Identifier(alias, self._columns[name])
-            for name in ("state", "process_after", "cancel")
+            for name in ("state", "process_after", "finished_at")
         }
-        due = sql.SQL(
-            "{state} IN ('queued', 'errored')"
-            " AND ({process_after} IS NULL OR {process_after} <= windlass_at)"
-        ).format(**parts)
-        if "cancel" in self._columns and alias != (self._view.alias if self._view else ""):
-            due = sql.SQL("{} AND {cancel} IS NOT TRUE").format(due, **parts)
-        return due
+        if not self._options.max_num_retries:
+            return parts["process_after"]
+        return sql.SQL(
+            "CASE WHEN {process_after} IS NULL AND {state} = 'errored'"
+            " THEN {finished_at} + {delay} * interval '1 second' ELSE {process_after} END"
+        ).format(delay=sql.Literal(self._options.delay), **parts)
+
+    @property
+    def _is_shown(self) -> sql.Composable:
+        """Whether the view shows the row `t`: else no worker can take it."""
+        if self._view is None:
+            return sql.SQL("true")
+        id_ = self._columns["id"]
+        return sql.SQL("EXISTS (SELECT FROM {} AS windlass_shown WHERE {} = {})").format(
+            self._view.identifier,
+            sql.Identifier("windlass_shown", id_),
+            sql.Identifier("t", id_),
+        )
 
     def _order(self, seen: Relation) -> sql.Composable:
         by_id = sql.Identifier(seen.alias, self._columns["id"])
@@ -551,11 +582,12 @@ class Statements:
               {worker_hostname}, {execution_logs}
             FROM {table} AS {row} CROSS JOIN LATERAL (
               SELECT CASE
-                WHEN {state} IN ('queued', 'errored') AND {process_after} > {now} THEN 'scheduled'
-                WHEN {state} IN ('queued', 'errored') THEN 'ready'
+                WHEN {waits} AND {due} > {now} THEN 'scheduled'
+                WHEN {waits} THEN 'ready'
                 WHEN {state} = 'processing' THEN 'running'
                 WHEN {state} = 'canceled' THEN 'cancelled'
-                WHEN {state} IN ('completed', 'failed') THEN {state}::text
+                WHEN {state} IN ('errored', 'failed') THEN 'failed'
+                WHEN {state} = 'completed' THEN 'completed'
                 ELSE 'blocked'
               END AS state) AS windlass_seen
             WHERE {which} ORDER BY {id} LIMIT {limit}
@@ -565,7 +597,9 @@ class Statements:
             row=sql.Identifier(row),
             now=_now(now),
             queued=micros(_representable(parts["queued_at"])),
-            after=micros(_representable(parts["process_after"])),
+            waits=self._waits(row),
+            due=self._due_at(row),
+            after=micros(_representable(self._due_at(row))),
             finished=micros(_representable(parts["finished_at"])),
             which=sql.SQL(" AND ").join(which),
             limit=sql.Literal(wanted.limit),
@@ -573,7 +607,10 @@ class Statements:
         )
 
     def _make_count(self) -> sql.Composed:
-        return self._sql("SELECT {t_state}::text, count(*) FROM {table} AS t GROUP BY 1")
+        return self._sql(
+            "SELECT {t_state}::text, count(*) FROM {table} AS t WHERE {shown} GROUP BY 1",
+            shown=self._is_shown,
+        )
 
     def _make_oldest(self) -> sql.Composed:
         """Seconds the longest waiting row has been due."""
@@ -582,10 +619,12 @@ class Statements:
             WITH now AS (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS at)
             SELECT extract(epoch FROM max(now.at - {since}))
             FROM {table} AS t CROSS JOIN now
-            WHERE {t_state} IN ('queued', 'errored')
-              AND ({t_process_after} IS NULL OR {t_process_after} <= now.at)
+            WHERE {waits} AND ({due} IS NULL OR {due} <= now.at) AND {shown}
             """,
-            since=_representable(self._sql("greatest({t_queued_at}, {t_process_after})")),
+            waits=self._waits("t"),
+            due=self._due_at("t"),
+            shown=self._is_shown,
+            since=_representable(self._sql("greatest({t_queued_at}, {d})", d=self._due_at("t"))),
         )
 
 

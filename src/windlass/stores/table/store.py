@@ -511,9 +511,10 @@ class TableStore(Generic[R]):
     async def find(self, wanted: JobFilter, conditions: Sequence[Fragment] = ()) -> list[Job]:
         """Rows as jobs, page by page: the ids go up, and the next page is `after` the last.
 
-        A row that waits is `scheduled` until its time has come, then `ready`; one in a state that
-        is not ours is `blocked`. `conditions` are in your own columns, as in the options; `queue`
-        and `key` are of other stores, and find nothing.
+        A row that waits is `scheduled` until its time has come, then `ready`; one that errored is
+        `failed` where retries are off; one in a state that is not ours is `blocked`. `conditions`
+        are in your own columns, as in the options; `queue` and `key` are of other stores, and find
+        nothing.
         """
         crew = self._open_crew()
         if wanted.task not in (None, self.options.name) or wanted.queue or wanted.key:
@@ -572,13 +573,14 @@ class TableStore(Generic[R]):
                 raise StoreBusyError(f"not cancelled, since open transactions hold them: {held}")
 
     async def counts(self) -> dict[str, int]:
-        """How many rows are in each state; it reads the whole table."""
+        """How many rows that the view shows are in each state; it reads the whole table."""
         return dict(await self._open_crew().rows(self._statements.count))
 
     async def queued_count(self) -> int:
-        """Rows that wait: queued and errored."""
+        """Rows that wait: queued, and errored where they are tried again."""
         counts = await self.counts()
-        return counts.get("queued", 0) + counts.get("errored", 0)
+        errored = counts.get("errored", 0) if self.options.max_num_retries else 0
+        return counts.get("queued", 0) + errored
 
     async def max_duration_in_queue(self) -> float:
         """Seconds for which the longest waiting row has been due; 0 if none is."""
