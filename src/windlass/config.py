@@ -17,6 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.model.names import LONGEST_POLL
 
 DEFAULT_URL = "sqlite:///windlass.db"
 _FILES = ("windlass.toml", "pyproject.toml")
@@ -158,8 +159,9 @@ def _check(settings: Settings) -> None:
         refuse("lease", "between a second and a day")
     if not 0 < settings.reap_interval <= 3_600:
         refuse("reap_interval", "more than 0 seconds and at most an hour")
-    if not 0 < settings.poll_interval <= 300:
-        refuse("poll_interval", "more than 0 and at most 300 seconds (it is not milliseconds)")
+    if not 0 < settings.poll_interval <= LONGEST_POLL:
+        most = f"at most {LONGEST_POLL:g} seconds (it is not milliseconds)"
+        refuse("poll_interval", f"more than 0 and {most}")
     if not 0 <= settings.grace <= 86_400:
         refuse("grace", "between 0 seconds and a day")
     if settings.timeout is not None and not 0 < settings.timeout < float("inf"):

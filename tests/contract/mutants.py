@@ -80,6 +80,31 @@ def killed_by(*killers: str) -> Callable[[type[MemoryStore]], type[MemoryStore]]
     return register
 
 
+# ── hints ──
+
+
+@killed_by(
+    "life.a_job_that_is_due_soon_is_told_of[enqueue]",
+    "life.a_job_that_is_due_soon_is_told_of[replace]",
+    "life.a_job_that_is_due_soon_is_told_of[reschedule]",
+    "life.a_job_that_is_due_soon_is_told_of[retry]",
+    "life.a_job_that_is_due_soon_is_told_of[fire]",
+)
+class JobsToComeAreNotHintedAt(MemoryStore):
+    def _hint_due(self) -> None:
+        pass
+
+
+@killed_by(
+    "life.a_job_that_is_far_off_is_not_told_of[enqueue]",
+    "life.a_job_that_is_far_off_is_not_told_of[reschedule]",
+)
+class JobsFarOffAreHintedAt(MemoryStore):
+    def _hint_due(self) -> None:
+        for _, due in self._hints._subscribers:
+            due(self._until_due())
+
+
 # ── leases and settling ──
 
 

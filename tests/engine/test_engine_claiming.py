@@ -124,9 +124,9 @@ async def test_a_worker_that_was_dry_wakes_when_a_slot_runs_out(bench: Bench) ->
 
     await t.aenqueue_many([{"seconds": 0.001}] * 20)
     await t.aenqueue_many([{"seconds": 50}] * 2)
-    bench.ledger._hints = []
+    bench.ledger._hints.clear()
     await bench.start(concurrency=2, poll_interval=2)
-    bench.ledger._hints = []
+    bench.ledger._hints.clear()
     await asyncio.sleep(10)
     await t.aenqueue(seconds=1)
     await asyncio.sleep(60)

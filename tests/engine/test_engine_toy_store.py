@@ -17,6 +17,7 @@ from windlass import Poison, Resetter, Retry, Worker, WorkerOptions
 from windlass.clock import Clock
 from windlass.errors import ConfigError
 from windlass.model.job import Job
+from windlass.store.hints import Due, nobody
 from windlass.store.port import Lifeline, Listening, Transaction, WorkStore
 from windlass.store.records import (
     Cancel,
@@ -68,7 +69,10 @@ class ToyStore:
         return self.clock.now()
 
     def subscribe(
-        self, hint: Callable[[], None], listening: Listening = lambda error: None
+        self,
+        hint: Callable[[], None],
+        listening: Listening = lambda error: None,
+        due: Due = nobody,
     ) -> Callable[[], None]:
         return lambda: None
 

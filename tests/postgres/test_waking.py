@@ -9,13 +9,15 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Schema
 from windlass import App, Context, Retry
 from windlass.errors import StoreError
-from windlass.store.records import COMPLETE, ClaimRequest, NewJob
+from windlass.store.records import COMPLETE, ClaimRequest, Fail, NewJob
 from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres.schema import channel
 
 NEVER = 300.0
 
@@ -77,6 +79,93 @@ def test_a_retry_and_a_delayed_job_are_on_time(app: App) -> None:
 
     at_work(app, body)
     assert attempts == [1, 2, 3]
+
+
+WAYS = {
+    "add_job": "SELECT {0}.add_job('soon', run_at := now() + interval '1 s')",
+    "add_job with a key": "SELECT {0}.add_job('soon', run_at := now() + interval '1 s',"
+    " job_key := 'k')",
+    "add_jobs": "SELECT {0}.add_jobs(ARRAY[json_populate_record(NULL::{0}.job_spec,"
+    " json_build_object('identifier', 'soon', 'run_at', now() + interval '1 s'))])",
+    "reschedule_jobs": "SELECT {0}.reschedule_jobs(ARRAY[(SELECT id FROM {0}.jobs)],"
+    " run_at := now() + interval '1 s')",
+}
+"""How another program schedules a job for a second from now, in SQL."""
+
+
+@pytest.mark.parametrize("way", [*WAYS, "client", "transaction"])
+def test_a_job_that_another_program_schedules_for_soon_is_on_time(
+    app: App, schema: Schema, way: str
+) -> None:
+    done = asyncio.Event()
+
+    @app.task
+    async def soon() -> None:
+        done.set()
+
+    async def body() -> None:
+        async with App(schema.url, schema=schema.name) as other:
+            with psycopg.connect(schema.url) as user:
+                if way in WAYS:
+                    if way == "reschedule_jobs":
+                        await other.client.add_job("soon", delay=3_600)
+                    user.execute(WAYS[way].format(schema.name).encode())
+                elif way == "transaction":
+                    await other.client.using(user).add_job("soon", delay=1.0)
+                else:
+                    await other.client.add_job("soon", delay=1.0)
+            await done.wait()
+
+    at_work(app, body)
+
+
+def test_a_retry_that_another_worker_leaves_behind_is_on_time(app: App, schema: Schema) -> None:
+    """It wrote the failure, and may be gone before the retry is due."""
+    done = asyncio.Event()
+
+    @app.task
+    async def again() -> None:
+        done.set()
+
+    async def whole() -> None:
+        other = PostgresStore(schema.url, schema_name=schema.name)
+        await other.open()
+        await other.enqueue([NewJob("again")])
+        [lease] = await other.claim(ClaimRequest(worker="other", tasks=("again",), limit=1))
+        async with app:
+            listening = asyncio.Event()
+            app.events.on("pool:listen:success", lambda **_: listening.set())
+            runner = await app.run(handle_signals=False)
+            await asyncio.wait_for(listening.wait(), PATIENCE)
+            await other.settle([(lease, Fail("no", delay=1.0))])
+            await other.close()
+            await asyncio.wait_for(done.wait(), PATIENCE)
+            await runner.stop()
+
+    asyncio.run(whole())
+
+
+def test_jobs_to_come_notify_once_in_a_transaction_and_only_if_they_are_due_soon(
+    schema: Schema,
+) -> None:
+    asyncio.run(_installed(schema))
+    add = f"SELECT {schema.name}.add_job('t', run_at := now() + interval '%s s')"
+
+    def heard(*statements: str) -> list[str]:
+        with psycopg.connect(schema.url, autocommit=True) as listener:
+            listener.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel(schema.name))))
+            with psycopg.connect(schema.url) as user:
+                for statement in statements:
+                    user.execute(statement.encode())
+            # The server sends what was committed before it answers the next statement.
+            listener.execute("SELECT 1")
+            return [notice.payload for notice in listener.notifies(timeout=0)]
+
+    far = f"SELECT {schema.name}.reschedule_jobs(array_agg(id), run_at := now() + interval '301 s')"
+    assert heard(*[add % seconds for seconds in (301, 3_600)]) == []
+    assert heard(*[add % seconds for seconds in (1, 299, 301)]) == ["due"]
+    assert heard(add % 1, add % 0, add % 2, add % 0) == ["due", ""]
+    assert heard(f"{far} FROM {schema.name}.jobs WHERE run_at > now()") == []
 
 
 def test_keyed_adds_that_wait_stall_no_worker(app: App, schema: Schema) -> None:

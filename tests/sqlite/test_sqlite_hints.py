@@ -16,7 +16,8 @@ class Hints:
 
     def __init__(self, store: SqliteStore) -> None:
         self.count = 0
-        self.stop = store.subscribe(self._hint)
+        self.due: list[float | None] = []
+        self.stop = store.subscribe(self._hint, due=self.due.append)
 
     def _hint(self) -> None:
         self.count += 1
@@ -90,9 +91,49 @@ def test_commits_that_bring_no_work_do_not_hint(tmp_path: Path) -> None:
             store.lifeline().renew("w", 30.0, [])
             looked = store.looks
             await until(lambda: store.looks >= looked + 3)
+            assert (hints.count, hints.due) == (0, [])
+            hints.stop()
+
+    run(scenario())
+
+
+def test_a_job_to_come_hints_at_its_time_and_at_nothing_to_claim(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "jobs.db") as store:
+            hints = Hints(store)
+            await hints.settle_down()
+            await store.enqueue(jobs(1, delay=400_000_000))
+            await store.counts()
+            assert hints.due == [], "far off: the next poll comes before"
+            await store.enqueue([*jobs(1, delay=60_000_000), *jobs(1, delay=30_000_000)])
+            await until(lambda: len(hints.due) == 1)
+            assert 29 < (hints.due[0] or 0) <= 30
             assert hints.count == 0
-            await store.enqueue(jobs(1, delay=60_000_000))
+            await store.enqueue([*jobs(1, delay=60_000_000), *jobs(1)])
             await until(lambda: hints.count == 1)
+            hints.stop()
+
+    run(scenario())
+
+
+def test_another_connections_jobs_to_come_hint_at_their_time(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+
+    async def scenario() -> None:
+        async with opened(path) as store, opened(path) as other:
+            hints = Hints(store)
+            await hints.settle_down()
+            await other.enqueue(jobs(1, delay=400_000_000))
+            looked = store.looks
+            await until(lambda: store.looks >= looked + 3)
+            assert hints.due == []
+            [job] = await other.enqueue(jobs(1, delay=60_000_000))
+            await until(lambda: len(hints.due) == 1)
+            await other.reschedule([job.id], run_at=await other.now() + 30_000_000)
+            await until(lambda: len(hints.due) == 2)
+            sooner, later = sorted(seconds or 0 for seconds in hints.due)
+            assert 29 < sooner <= 30 < 59 < later <= 60
+            assert hints.count == 0
             hints.stop()
 
     run(scenario())

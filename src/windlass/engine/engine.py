@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import secrets
@@ -106,7 +107,6 @@ class Engine:
         self._keeper_on_loop = keeper_on_loop
         self._logger = scoped(around.logger, "worker", worker_id=self.id)
         self._held: dict[int, Delivery] = {}
-        self._is_hinted = False
         self._hurry = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._drain: asyncio.Task[None] | None = None
@@ -166,9 +166,9 @@ class Engine:
             held=lambda: len(self._held),
             is_fenced=lambda: self._leases.is_past_fence,
         )
-        self._claiming = self._loop("claimer", self._claim)
-        promoter = Promoter(self._store, options.poll_interval)
-        self._promoting = self._loop("promoter", promoter.step)
+        self._claiming = self._loop("claimer", self._claimer.step)
+        self._promoter = Promoter(self._store, options.poll_interval, self._clock)
+        self._promoting = self._loop("promoter", self._promoter.step)
         self._noting = self._loop("noter", self._noter.step, first_delay=None)
         self._loops = [
             self._claiming,
@@ -211,7 +211,7 @@ class Engine:
         self._keeper = self._host(lifeline)
         self._keeper.start()
         self._slots.start()
-        self._unsubscribe = self._store.subscribe(self._on_hint, self._listening)
+        self._unsubscribe = self._store.subscribe(self._on_hint, self._listening, self._on_due)
         for loop in self._loops:
             loop.start()
 
@@ -314,19 +314,19 @@ class Engine:
     # ── what the parts tell each other ──
 
     def _on_hint(self) -> None:
-        self._is_hinted = True
         self._claimer.hinted()
         self._claiming.wake_from_anywhere()
 
-    async def _claim(self) -> float | None:
-        """The promoter looks after the claimer did: most hints are of jobs that can run now, and
-        its question would be in their way."""
-        try:
-            return await self._claimer.step()
-        finally:
-            if self._is_hinted:
-                self._is_hinted = False
-                self._promoting.wake()
+    def _on_due(self, seconds: float | None) -> None:
+        """From any thread, as hints are."""
+        loop = self._around.loop
+        if not loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # closed between the look and the call
+                loop.call_soon_threadsafe(self._hear_due, seconds)
+
+    def _hear_due(self, seconds: float | None) -> None:
+        if self._promoter.heard(seconds):
+            self._promoting.wake()
 
     def _on_hungry(self) -> None:
         if self._claimer.is_wanting():

@@ -16,6 +16,8 @@ MAX_FLAGS = 64
 MAX_INT32 = 2**31 - 1
 DEFAULT_MAX_ATTEMPTS = 25
 DEFAULT_MAX_RESETS = 5
+LONGEST_POLL = 300.0
+"""Seconds: no worker looks for jobs more seldom than this."""
 
 _FIRST_INSTANT = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_INSTANT = datetime(9999, 1, 1, tzinfo=UTC)

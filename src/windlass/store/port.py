@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
+from windlass.store.hints import Due, nobody
 from windlass.store.records import (
     Capabilities,
     ClaimRequest,
@@ -105,9 +106,13 @@ class WorkStore(Protocol):
         """The database's clock, in microseconds."""
 
     def subscribe(
-        self, hint: Callable[[], None], listening: Listening = lambda error: None
+        self,
+        hint: Callable[[], None],
+        listening: Listening = lambda error: None,
+        due: Due = nobody,
     ) -> Callable[[], None]:
-        """Call `hint` (from any thread, coalesced) when there may be something new to do.
+        """Call `hint` (from any thread, coalesced) when there may be something new to claim, and
+        `due` when a job was scheduled for within `hints.SOON` seconds.
 
         Returns the way to stop it. Hints may be lost or spurious; polling stays on. `listening`
         hears, from any thread, when hints of other processes begin to arrive (None) and why they

@@ -22,6 +22,7 @@ from windlass.model import payload as payloads
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store import rules
+from windlass.store.hints import Due, Hints, nobody
 from windlass.store.port import Joined, Lifeline, Listening, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
@@ -63,7 +64,7 @@ class MemoryStore:
         self._schedules: dict[str, KnownSchedule] = {}
         self._ids = itertools.count(1)
         self._tokens = itertools.count(1)
-        self._hints: list[Callable[[], None]] = []
+        self._hints = Hints()
         self._closed = False
 
     # ── life ──
@@ -78,20 +79,27 @@ class MemoryStore:
         return self._clock.now()
 
     def subscribe(
-        self, hint: Callable[[], None], listening: Listening = lambda error: None
+        self,
+        hint: Callable[[], None],
+        listening: Listening = lambda error: None,
+        due: Due = nobody,
     ) -> Callable[[], None]:
-        self._hints.append(hint)
+        stop = self._hints.subscribe(hint, due)
         listening(None)
-
-        def stop() -> None:
-            if hint in self._hints:
-                self._hints.remove(hint)
-
         return stop
 
-    def _hint(self) -> None:
-        for hint in tuple(self._hints):
-            hint()
+    def _hint(self, jobs: Iterable[Job | Row] = ()) -> None:
+        """After a change: to claim, and to be ready for those of `jobs` that are scheduled."""
+        self._hints.ready()
+        if any(job.state is JobState.SCHEDULED for job in jobs):
+            self._hint_due()
+
+    def _hint_due(self) -> None:
+        """When the next job is due."""
+        with self._lock:
+            seconds = self._until_due()
+        if seconds is not None:
+            self._hints.due(seconds)
 
     def _start(self) -> int:
         if self._closed:
@@ -107,7 +115,10 @@ class MemoryStore:
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         with self._lock:
             added = [row.job() for row in self._add_all(jobs, self._start())]
-        self._hint()
+        if any(job.state is not JobState.SCHEDULED for job in added):
+            self._hint(added)
+        elif added:
+            self._hint_due()
         return added
 
     def _add_all(self, jobs: Sequence[NewJob], now: int) -> list[Row]:
@@ -219,7 +230,9 @@ class MemoryStore:
         with self._lock:
             now = self._start()
             answers = [self._settle(lease, outcome, now) for lease, outcome in settlements]
-        self._hint()
+        self._hints.ready()
+        if any(answer.state is JobState.SCHEDULED for answer in answers):
+            self._hint_due()
         return answers
 
     def _settle(self, lease: Lease, outcome: Outcome, now: int) -> Settled:
@@ -376,9 +389,12 @@ class MemoryStore:
 
     async def next_due(self) -> float | None:
         with self._lock:
-            now = self._start()
-            scheduled = self._scheduled()
-            return max(0.0, (scheduled[0].run_at - now) / 1e6) if scheduled else None
+            return self._until_due()
+
+    def _until_due(self) -> float | None:
+        now = self._start()
+        scheduled = self._scheduled()
+        return max(0.0, (scheduled[0].run_at - now) / 1e6) if scheduled else None
 
     def _scheduled(self) -> list[Row]:
         rows = [row for row in self._rows.values() if row.state is JobState.SCHEDULED]
@@ -426,9 +442,9 @@ class MemoryStore:
                 return Fired(FireVerdict.LOST, known.floor_at)
             if until > now:
                 return Fired(FireVerdict.EARLY, known.floor_at)
-            self._add_all(jobs, now)
+            added = self._add_all(jobs, now)
             self._schedules[identifier] = replace(known, floor_at=until, last_at=until)
-        self._hint()
+        self._hint(added)
         return Fired(FireVerdict.APPLIED, until)
 
     async def schedules(self) -> list[KnownSchedule]:
@@ -573,7 +589,7 @@ class MemoryStore:
                 if row is not None and row.state in states and allowed(row):
                     change(row, now)
                     changed.append(row.job())
-        self._hint()
+        self._hint(changed)
         return changed
 
     async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:

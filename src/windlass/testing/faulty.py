@@ -22,6 +22,7 @@ from typing import Any, Literal, get_args
 from windlass.errors import OutcomeUnknownError, StoreBusyError, StoreError, StoreUnavailableError
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
+from windlass.store.hints import Due, nobody
 from windlass.store.port import Joined, Lifeline, Listening, Store, Transaction
 from windlass.store.records import (
     Capabilities,
@@ -151,9 +152,12 @@ class FaultyStore:
         return int(await self._do("now"))
 
     def subscribe(
-        self, hint: Callable[[], None], listening: Listening = lambda error: None
+        self,
+        hint: Callable[[], None],
+        listening: Listening = lambda error: None,
+        due: Due = nobody,
     ) -> Callable[[], None]:
-        return self.inner.subscribe(hint, listening)
+        return self.inner.subscribe(hint, listening, due)
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         return list(await self._do("enqueue", jobs))

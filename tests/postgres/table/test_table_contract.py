@@ -150,6 +150,12 @@ EXCUSED: dict[str, tuple[str, ...]] = {
         "claim.next_due_sees_a_retry",
         "claim.next_due_forgets_what_was_promoted_or_moved",
         "concurrency.a_job_is_promoted_once",
+        *(
+            f"life.a_job_that_is_due_soon_is_told_of[{verb}]"
+            for verb in ("enqueue", "replace", "reschedule", "retry", "fire")
+        ),
+        "life.a_job_that_is_far_off_is_not_told_of[reschedule]",
+        "life.a_job_that_is_far_off_is_not_told_of[fire]",
     ),
     "a heartbeat is of a row, not of a worker, and its age is judged by the table's one age": (
         "leases.renewing_nothing_keeps_the_worker_alive",

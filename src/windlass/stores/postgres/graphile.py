@@ -317,7 +317,8 @@ def _move_batch(
         statement.encode(), [after, size, f"{schema.quoted(target)}._jobs_id_seq", include_locked]
     ).fetchone()
     assert row is not None
-    cursor.execute("SELECT pg_notify(%s, '')", [schema.channel(target)])
+    channel = schema.channel(target)
+    cursor.execute("SELECT pg_notify(%s, ''), pg_notify(%s, 'due')", [channel, channel])
     if source.has_triggers:
         cursor.execute(f"ALTER TABLE {source.table} ENABLE TRIGGER USER".encode(), [])
     last, count, failed = row

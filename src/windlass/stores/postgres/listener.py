@@ -1,7 +1,7 @@
 """Wake-up hints: LISTEN on a connection of its own, probed, and made again when it is lost.
 
 A hint only says that there may be something new; polling stays on, so nothing depends on it. After
-every reconnect one hint is given, because notifications may have been missed.
+every reconnect one hint of each kind is given, because notifications may have been missed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from psycopg import sql
 from psycopg.pq.abc import PGconn
 
 from windlass.errors import StoreError
+from windlass.store.hints import Due
 from windlass.store.port import Listening
 from windlass.stores.postgres.connection import Address, BoundedConnection, one_line, watch
 
@@ -42,12 +43,14 @@ class Listener:
         address: Address,
         channel: str,
         hint: Callable[[], None],
+        due: Due,
         on_migration: Callable[[], None],
         told: Listening,
     ) -> None:
         self._address = address
         self._channel = channel
         self._hint = hint
+        self._due = due
         self._on_migration = on_migration
         self._told = told
         self._stopping = threading.Event()
@@ -115,6 +118,7 @@ class Listener:
         self._failures = 0
         self._told(None)
         self._hint()
+        self._due(None)
 
     def _wait(self, connection: BoundedConnection) -> None:
         """Hints, until there is silence for so long that the connection is asked for an answer."""
@@ -123,8 +127,10 @@ class Listener:
         while not self._stopping.is_set():
             if b"migrate" in payloads:
                 self._on_migration()
-            if payloads:
+            if any(payload != b"due" for payload in payloads):
                 self._hint()
+            if b"due" in payloads:
+                self._due(None)
             # Back to waiting at once: the worker who got the hint needs the interpreter now.
             if not poll.poll(PROBE_EVERY * 1000):
                 connection.execute("SELECT 1")

@@ -19,6 +19,7 @@ from windlass.errors import ConfigError, SchemaTooNewError, StoreUnavailableErro
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS
 from windlass.model.payload import MAX_PAYLOAD
 from windlass.store import rules
+from windlass.store.hints import SOON
 from windlass.stores.migrations import Migrate, Migration, load
 from windlass.stores.postgres.crew import read_committed
 
@@ -117,6 +118,7 @@ def render(text: str, schema: str) -> str:
         "{bells_index}": _literal(f"{name}._bells_pkey"),
         "{batches_index}": _literal(f"{name}._batches_pkey"),
         "{last_instant}": f"timestamptz {_literal(to_datetime(rules.LAST_INSTANT).isoformat())}",
+        "{soon}": f"interval '{SOON:g} s'",
         "{superseded}": _literal(rules.SUPERSEDED),
         "{killed}": _literal(rules.KILLED),
         "{max_attempts}": str(DEFAULT_MAX_ATTEMPTS),

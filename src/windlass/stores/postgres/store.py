@@ -8,7 +8,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
@@ -29,6 +29,7 @@ from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store import rules
 from windlass.store.findings import Finding
+from windlass.store.hints import Due, Hints, nobody
 from windlass.store.port import Joined, Listening, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
@@ -37,6 +38,7 @@ from windlass.store.records import (
     Capabilities,
     ClaimRequest,
     Complete,
+    Fail,
     JobFilter,
     Lease,
     NewJob,
@@ -133,7 +135,7 @@ class PostgresStore:
         self._stock: Stock | None = None
         self._local = threading.local()
         self._listener: Listener | None = None
-        self._hints: list[Callable[[], None]] = []
+        self._hints = Hints()
         self._listening: list[Listening] = []
         self._lifelines: list[PostgresLifeline] = []
         self._marks: dict[str, Marks] = {}
@@ -205,17 +207,20 @@ class PostgresStore:
         return int(now)
 
     def subscribe(
-        self, hint: Callable[[], None], listening: Listening = lambda error: None
+        self,
+        hint: Callable[[], None],
+        listening: Listening = lambda error: None,
+        due: Due = nobody,
     ) -> Callable[[], None]:
-        self._hints.append(hint)
+        unsubscribe = self._hints.subscribe(hint, due)
         self._listening.append(listening)
         if self._listener is not None and self._listener.is_listening:
             listening(None)
         self._start_listening()
 
         def stop() -> None:
-            if hint in self._hints:
-                self._hints.remove(hint)
+            unsubscribe()
+            if listening in self._listening:
                 self._listening.remove(listening)
 
         return stop
@@ -226,6 +231,7 @@ class PostgresStore:
                 self._address,
                 schema.channel(self.schema),
                 self._hint,
+                self._hints.due,
                 self._on_migration,
                 self._tell_listening,
             )
@@ -236,8 +242,7 @@ class PostgresStore:
 
     def _hint(self) -> None:
         self._stir()
-        for hint in tuple(self._hints):
-            hint()
+        self._hints.ready()
 
     def _stir(self) -> None:
         for marks in tuple(self._marks.values()):
@@ -299,7 +304,9 @@ class PostgresStore:
         )
         [text] = await self._open_patient().row(statement, [*values, self._now])
         self._hint()
-        return [] if text is None else [row.job() for row in _rows(text)]
+        changed = [] if text is None else [row.job() for row in _rows(text)]
+        self._hint_due(changed)
+        return changed
 
     @property
     def statements(self) -> int:
@@ -317,11 +324,20 @@ class PostgresStore:
             new = await self._open_patient().run(lambda it: self._add_keyed(it, jobs))
         else:
             new = await self._gather().add(jobs)
-        if any(job.state is JobState.SCHEDULED for job in new):
-            self._hint()  # future jobs notify nobody; workers of this process set their timers
-        else:
+        if any(job.state is not JobState.SCHEDULED for job in new):
             self._hint_here()
+        self._hint_due(new)
         return new
+
+    def _hint_due(self, jobs: Iterable[Job]) -> None:
+        """After jobs were written: workers of this process know exactly when they are due."""
+        waits = [
+            (job.run_at - job.updated_at).total_seconds()
+            for job in jobs
+            if job.state is JobState.SCHEDULED
+        ]
+        if waits:
+            self._hints.due(min(waits))
 
     def _gather(self) -> Gather:
         """The one of the running event loop."""
@@ -450,6 +466,9 @@ class PostgresStore:
         answers = await asyncio.wrap_future(crew.submit(self._settle_now, settlements))
         if any(lease.queue or not isinstance(outcome, Complete) for lease, outcome in settlements):
             self._hint()  # a freed queue and a retry notify nobody; this worker goes on with them
+            for (_, outcome), answer in zip(settlements, answers, strict=True):
+                if answer.state is JobState.SCHEDULED and isinstance(outcome, Fail):
+                    self._hints.due(outcome.delay if outcome.run_at is None else None)
         return answers
 
     def _settle_now(self, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -618,6 +637,8 @@ class PostgresStore:
             ],
         )
         self._hint_here()
+        if any(job.delay or (job.run_at or 0) > until for job in jobs):
+            self._hints.due(None)
         return Fired(FireVerdict(verdict), floor_at)
 
     async def schedules(self) -> list[KnownSchedule]:

@@ -28,12 +28,14 @@ SWITCH_LIMIT = 30.0
 class Session:
     """Named statements on one connection, all of which return one value or a row count.
 
-    `made_ready` is set by whoever made something claimable or scheduled; `careful` asks for the
-    slow way that tells row by row what happened. `waited` says whether the write lock was taken
+    `made_ready` is set by an operation that may have made something claimable, `made_scheduled` by
+    one that may have scheduled a job; `careful` asks for the slow way that tells row by row what
+    happened. `waited` says whether the write lock was taken
     when the last transaction asked for it, `met_stranger` whether by somebody not of Windlass.
     """
 
-    __slots__ = ("_execute", "careful", "connection", "made_ready", "met_stranger", "waited")
+    __slots__ = ("_execute", "careful", "connection", "made_ready", "made_scheduled",
+                 "met_stranger", "waited")  # fmt: skip
 
     def __init__(
         self, connection: sqlite3.Connection, execute: Callable[..., sqlite3.Cursor] | None = None
@@ -42,6 +44,7 @@ class Session:
         self._execute = execute or connection.execute
         self.careful = False
         self.made_ready = False
+        self.made_scheduled = False
         self.waited = False
         self.met_stranger = False
 

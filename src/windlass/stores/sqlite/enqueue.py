@@ -100,9 +100,16 @@ class Enqueue:
         self._same = not self._keyed and _differ_only_in_payload(jobs)
         self._texts = [] if self._keyed else list(self._chunks())
         self._queues = {new.queue for new in jobs if new.queue is not None}
+        differing = jobs[:1] if self._same else jobs
+        self._timed = [new for new in differing if new.delay or new.run_at is not None]
+        self._has_untimed = len(self._timed) < len(differing)
 
     def __call__(self, db: Session, now: int) -> Added:
-        db.made_ready = True
+        later = sum([rules.due(new, now) > now for new in self._timed])
+        if later:
+            db.made_scheduled = True
+        if self._has_untimed or later < len(self._timed) or self._keyed:
+            db.made_ready = True
         if self._keyed:
             added = self._add_keyed(db, now)
         else:

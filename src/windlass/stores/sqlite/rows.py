@@ -73,6 +73,8 @@ class Changes:
         self.save_only(db)
         queues.admit(db, self.touched)
         db.made_ready = True
+        if any(row.state is JobState.SCHEDULED for row in self._changed.values()):
+            db.made_scheduled = True
 
     def save_only(self, db: Session) -> None:
         if self.kept:

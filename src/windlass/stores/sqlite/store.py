@@ -16,6 +16,7 @@ from windlass.errors import ConfigError, StoreClosedError
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store import rules
+from windlass.store.hints import Due, Hints, nobody
 from windlass.store.port import Joined, Listening, Transaction
 from windlass.store.records import (
     RELEASE,
@@ -81,7 +82,7 @@ class SqliteStore:
         self._migrate: Migrate = "check" if look_only else migrate
         self._look_only = look_only
         self._writer: Writer | None = None
-        self._hints: list[Callable[[], None]] = []
+        self._hints = Hints()
         self._lifelines: weakref.WeakSet[SqliteLifeline] = weakref.WeakSet()
         self._past_heads = PastHeads()
         self._reaper = upkeep.Reaper(self._path, clock)
@@ -138,17 +139,15 @@ class SqliteStore:
         return self._clock.now()
 
     def subscribe(
-        self, hint: Callable[[], None], listening: Listening = lambda error: None
+        self,
+        hint: Callable[[], None],
+        listening: Listening = lambda error: None,
+        due: Due = nobody,
     ) -> Callable[[], None]:
-        self._hints.append(hint)
+        stop = self._hints.subscribe(hint, due)
         if self._writer is not None:
             self._writer.wake()
         listening(None)
-
-        def stop() -> None:
-            if hint in self._hints:
-                self._hints.remove(hint)
-
         return stop
 
     def _open_writer(self) -> Writer:

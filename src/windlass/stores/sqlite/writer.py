@@ -25,6 +25,7 @@ import msgspec
 
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import StoreClosedError, StoreError
+from windlass.store.hints import Hints
 from windlass.stores.sqlite.anchor import Anchor
 from windlass.stores.sqlite.connection import (
     Session,
@@ -113,7 +114,7 @@ class Writer:
         clock: Clock,
         open_file: Callable[[bool], tuple[sqlite3.Connection, Anchor]],
         busy_timeout: float,
-        hints: list[Callable[[], None]],
+        hints: Hints,
     ) -> None:
         self._path = path
         self._open_file = open_file
@@ -128,7 +129,8 @@ class Writer:
         self._closed = Operation()
         self._has_news = False
         """Whether the last transaction made something claimable, so that a claim need not peek."""
-        self._news: tuple[int, tuple[int, int | None]] | None = None
+        self._news: int | None = None
+        """The data_version that was looked at last."""
         self._looked_at = 0.0
         self._news_at = 0.0
         self._look_interval = LOOK_SOON
@@ -346,7 +348,9 @@ class Writer:
         self._has_news = made_ready
         _answer(batch)
         if made_ready:
-            self._hint()
+            self._hints.ready()
+        if db.made_scheduled and self._hints:
+            self._hint_due(db)
         now = SYSTEM.monotonic()
         self._resume_at = now + self._pace.pause(db.waited, db.met_stranger, self._held, now)
 
@@ -411,7 +415,7 @@ class Writer:
             self._take_reads(delay)
             self._serve_reads(db)
 
-        db.made_ready = False
+        db.made_ready = db.made_scheduled = False
         return begin(db, self._clock, self._path, self._busy_timeout, self._mark, meanwhile)
 
     def _take_reads(self, delay: float) -> None:
@@ -448,7 +452,8 @@ class Writer:
     # ── hints ──
 
     def _look(self, db: Session) -> None:
-        """Tell subscribers when another connection committed something worth a claim."""
+        """Tell subscribers when another connection committed something worth a claim, and when
+        the next job is due, which that commit may have changed."""
         now = SYSTEM.monotonic()
         if not self._hints or now - self._looked_at < self._look_interval * 0.9:
             return
@@ -457,30 +462,35 @@ class Writer:
         try:
             self._check_file(db)
             version = db.connection.execute("PRAGMA data_version").fetchone()[0]
-            if self._news is not None and self._news[0] == version:
+            if self._news == version:
                 if now - self._news_at > _A_WHILE:
                     self._look_interval = LOOK_LATER
                 return
             self._look_interval = LOOK_SOON
             self._news_at = now
-            before, news = self._news, _news(db.value("peek_news"))
+            is_first, news = self._news is None, _news(db.value("peek_news"))
         except sqlite3.Error as error:
             if not is_busy(error):
                 _log.warning("cannot look for news in %s: %s", self._path, error)
             return
         except StoreError:
             return  # told when it was found out
-        self._news = (version, news)
+        self._news = version
         ready, due = news
-        if ready or before is None or due != before[1][1]:
-            self._hint()
+        if ready or is_first:
+            self._hints.ready()
+        self._tell_due(due)
 
-    def _hint(self) -> None:
-        for hint in tuple(self._hints):
-            try:
-                hint()
-            except Exception:  # a subscriber must not stop everybody's writes
-                _log.exception("a subscriber to %s raised", self._path)
+    def _hint_due(self, db: Session) -> None:
+        """Tell subscribers when the next job is due, after one was scheduled here."""
+        try:
+            self._tell_due(db.value("next_due"))
+        except sqlite3.Error as error:  # what was scheduled is committed: a poll will find it
+            _log.debug("cannot read the next due time in %s: %s", self._path, error)
+
+    def _tell_due(self, due: int | None) -> None:
+        if due is not None:
+            self._hints.due(max(0.0, (due - self._clock.now()) / 1e6))
 
 
 def _roll_back(db: Session) -> None:

@@ -30,6 +30,7 @@ from windlass.model.job import Job, JobState
 from windlass.model.retry import Retry
 from windlass.observe.urls import without_password
 from windlass.store.defaults import WorkDefaults
+from windlass.store.hints import Due, Hints, nobody
 from windlass.store.port import Lifeline, Listening, Transaction
 from windlass.store.records import (
     RELEASE,
@@ -128,7 +129,7 @@ class TableStore(Generic[R]):
         self._handlers = HandlerConnections(url, pool, max_pool_size, prepared_statements)
         self._crew: Crew | None = None
         self._statements: Statements
-        self._hints: list[Callable[[], None]] = []
+        self._hints = Hints()
         self._lifelines: list[TableLifeline] = []
         self._under_way = UnderWay()
 
@@ -215,21 +216,18 @@ class TableStore(Generic[R]):
         return int(now)
 
     def subscribe(
-        self, hint: Callable[[], None], listening: Listening = lambda error: None
+        self,
+        hint: Callable[[], None],
+        listening: Listening = lambda error: None,
+        due: Due = nobody,
     ) -> Callable[[], None]:
-        self._hints.append(hint)
+        stop = self._hints.subscribe(hint, due)
         listening(None)
-
-        def stop() -> None:
-            if hint in self._hints:
-                self._hints.remove(hint)
-
         return stop
 
     def hint(self) -> None:
         """Tell the workers of this process that there may be something new."""
-        for hint in tuple(self._hints):
-            hint()
+        self._hints.ready()
 
     # ── workers ──
 

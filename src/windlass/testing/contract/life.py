@@ -6,6 +6,8 @@ import asyncio
 import threading
 
 from windlass.errors import StoreClosedError
+from windlass.model.cron import Schedule
+from windlass.store.hints import SOON
 from windlass.testing.contract.case import Group
 from windlass.testing.contract.kit import Kit
 
@@ -63,6 +65,51 @@ async def an_enqueue_is_hinted(kit: Kit) -> None:
     await kit.add()
     assert await asyncio.to_thread(hinted.wait, PATIENCE)
     stop()
+
+
+SCHEDULES = ("enqueue", "replace", "reschedule", "retry", "fire")
+"""Whatever gives a job a time to come."""
+
+
+async def _schedule(kit: Kit, verb: str, seconds: float) -> list[float | None]:
+    """What subscribers hear when a job is given a time that many seconds from now."""
+    heard: list[float | None] = []
+    if verb == "fire":
+        [known] = await kit.store.know([Schedule(identifier="s", task="t", pattern="* * * * *")])
+        kit.clock.advance(1.0)
+    elif verb != "enqueue":
+        job = await kit.add(key="k")
+    lease = await kit.take() if verb == "retry" else None
+    stop = kit.store.subscribe(lambda: None, due=heard.append)
+    match verb:
+        case "enqueue":
+            await kit.add(run_at=kit.micros(seconds))
+        case "replace":
+            await kit.add(key="k", delay=round(seconds * 1e6))
+        case "reschedule":
+            await kit.store.reschedule([job.id], run_at=kit.micros(seconds))
+        case "retry" if lease is not None:
+            await kit.fail(lease, delay=seconds)
+        case "fire":
+            news = [kit.new(run_at=kit.micros(seconds))]
+            await kit.store.fire("s", known.floor_at, kit.micros(), news)
+    await kit.store.counts()  # a hint to this process comes before the answer to a later call
+    stop()
+    return heard
+
+
+@case.each(*((verb,) for verb in SCHEDULES))
+async def a_job_that_is_due_soon_is_told_of(kit: Kit, verb: str) -> None:
+    heard = await _schedule(kit, verb, SOON)
+    assert heard
+    assert all(seconds is None or seconds == SOON for seconds in heard)
+
+
+@case.each(*((verb,) for verb in SCHEDULES))
+async def a_job_that_is_far_off_is_not_told_of(kit: Kit, verb: str) -> None:
+    """A store that does not know the time may say so at any time, as it may give any hint."""
+    heard = await _schedule(kit, verb, SOON + 0.001)
+    assert [seconds for seconds in heard if seconds is not None] == []
 
 
 @case

@@ -1,6 +1,10 @@
 -- breaking: yes
 -- Adding jobs. Nothing here locks or inserts a row that two callers with different keys share, so
 -- that no open transaction makes another wait. `_now` stands in for the server's clock in tests.
+--
+-- Workers listen on one channel: '' says that a claim may find something, 'due' that a job was
+-- scheduled for a time that is not far off. The server sends each once for a transaction. Jobs that
+-- are due later than `{soon}` from now notify nobody, since every worker polls before they are due.
 
 -- Whether it may start, must wait its turn in its queue, or is not due yet.
 CREATE FUNCTION {schema}._due_state(run_at timestamptz, queue text, at timestamptz)
@@ -72,6 +76,8 @@ BEGIN
   END IF;
   IF new_state <> 'scheduled' THEN
     PERFORM pg_notify({channel}, '');
+  ELSIF due <= _at + {soon} THEN
+    PERFORM pg_notify({channel}, 'due');
   END IF;
   RETURN new_id;
 END $$;
@@ -83,6 +89,7 @@ RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
   ids bigint[];
   is_due boolean;
+  is_soon boolean;
   queues text[];
   spec record;
 BEGIN
@@ -105,18 +112,22 @@ BEGIN
         _at + coalesce(x.delay, 0) * interval '1 microsecond'
       )) AS due) AS d
       ORDER BY x.place
-      RETURNING j.id, j.queue, j.state
+      RETURNING j.id, j.queue, j.state, j.run_at
     )
     SELECT
       array_agg(a.id ORDER BY a.id),
       bool_or(a.state <> 'scheduled'),
+      bool_or(a.state = 'scheduled' AND a.run_at <= _at + {soon}),
       array_agg(DISTINCT a.queue) FILTER (WHERE a.state = 'waiting')
-    INTO ids, is_due, queues FROM added AS a;
+    INTO ids, is_due, is_soon, queues FROM added AS a;
     IF queues IS NOT NULL THEN
       INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(queues) AS q;
     END IF;
     IF is_due THEN
       PERFORM pg_notify({channel}, '');
+    END IF;
+    IF is_soon THEN
+      PERFORM pg_notify({channel}, 'due');
     END IF;
     RETURN ids;
   END IF;
@@ -180,6 +191,8 @@ BEGIN
   END IF;
   IF new_state <> 'scheduled' THEN
     PERFORM pg_notify({channel}, '');
+  ELSIF due <= _at + {soon} THEN
+    PERFORM pg_notify({channel}, 'due');
   END IF;
   RETURN ids;
 END $$;

@@ -95,6 +95,8 @@ BEGIN
     WHERE k.id = j.id;
     IF new_state IN ('ready', 'waiting') THEN
       PERFORM pg_notify({channel}, '');
+    ELSIF new_state = 'scheduled' AND due <= at + {soon} THEN
+      PERFORM pg_notify({channel}, 'due');
     END IF;
   END IF;
   IF j.queue IS NOT NULL THEN

@@ -129,6 +129,9 @@ BEGIN
     IF j.state IN ('ready', 'waiting') OR was = 'ready' THEN
       PERFORM pg_notify({channel}, '');
     END IF;
+    IF j.state = 'scheduled' AND j.run_at <= at + {soon} THEN
+      PERFORM pg_notify({channel}, 'due');
+    END IF;
     RETURN NEXT j;
   END LOOP;
 END $$;
