@@ -62,8 +62,13 @@ R = TypeVar("R")
 Lifespan = Callable[..., AbstractAsyncContextManager[Any]]
 
 
-def make_store(settings: config.Settings, clock: Clock = SYSTEM, pool: Any = None) -> Store:
-    """The store a URL names, or the one a psycopg pool leads to."""
+def make_store(
+    settings: config.Settings, clock: Clock = SYSTEM, pool: Any = None, *, look_only: bool = False
+) -> Store:
+    """The store a URL names, or the one a psycopg pool leads to.
+
+    With `look_only` a file stays as it is; a server's database does by the setting `migrate`.
+    """
     if pool is not None:
         return _postgres(settings, clock, pool=pool)
     url = settings.url
@@ -85,6 +90,7 @@ def make_store(settings: config.Settings, clock: Clock = SYSTEM, pool: Any = Non
                 clock=clock,
                 synchronous=settings.synchronous,
                 migrate=settings.migrate,
+                look_only=look_only,
             )
         case "postgresql" | "postgres":
             return _postgres(settings, clock, url=url)
@@ -113,6 +119,11 @@ def _postgres(settings: config.Settings, clock: Clock, url: str = "", pool: Any 
         listen=settings.listen,
         prepared_statements=settings.prepared_statements,
     )
+
+
+def look_only(app: App) -> None:
+    """Let the app make and change nothing, before it is opened."""
+    app.store = make_store(app.settings, app._clock, app._pool, look_only=True)
 
 
 def schema_sql(settings: config.Settings) -> str:

@@ -68,6 +68,16 @@ class ExitCodes(click.Command):
             if is_debugging():
                 traceback.print_exc()
             raise CommandFailed(one_line(error), exit_code_of(error)) from error
+        except OSError as error:
+            if error.filename is None:
+                raise  # no file or directory that the user could mend
+            if is_debugging():
+                traceback.print_exc()
+            may_not = isinstance(error, PermissionError)
+            advice = "give this user the right to it" if may_not else "mend what is there"
+            raise CommandFailed(
+                f"{error.filename}: {error.strerror}; {advice}, or correct the path"
+            ) from error
 
 
 class Command(ExitCodes):

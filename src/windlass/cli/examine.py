@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from windlass.app import App
 from windlass.cli.output import plural
-from windlass.cli.place import Place, database_file
+from windlass.cli.place import Place, database_file, is_missing
 from windlass.clock import SYSTEM, to_datetime, to_micros
 from windlass.errors import SchemaTooNewError, StoreError
 from windlass.store.findings import Examinable, Finding, Level
@@ -32,11 +32,12 @@ def examine(place: Place) -> list[Finding]:
     file = database_file(app.settings.url)
     if file is not None:
         findings += _file(file)
-        if not file.exists():
+        if any(finding.code in ("no_database", "not_readable") for finding in findings):
             return findings
     try:
-        # A server is looked at as it is: nothing is made there, and an old schema is a finding.
-        place.use(lambda app: _database(app, findings), migrate="never" if file is None else None)
+        # An old schema on a server is a finding.
+        migrate: Literal["never"] | None = "never" if file is None else None
+        place.use(lambda app: _database(app, findings), looks=True, migrate=migrate)
     except SchemaTooNewError as error:
         advice = "pip install --upgrade windlass"
         findings.append(Finding(Level.PROBLEM, "schema_too_new", str(error), advice))
@@ -62,7 +63,14 @@ def _clock() -> Iterator[Finding]:
 
 def _file(file: Path) -> Iterator[Finding]:
     folder = file.resolve().parent
-    if not file.exists():
+    try:
+        missing = is_missing(file)
+    except StoreError as error:
+        yield Finding(
+            Level.PROBLEM, "not_readable", str(error), "give this user the right to the directory"
+        )
+        return
+    if missing:
         yield Finding(
             Level.PROBLEM,
             "no_database",

@@ -37,7 +37,7 @@ def health(place: Place, needs_worker: bool, as_json: bool) -> None:
             "jobs": await app.client.counts(),
         }
 
-    found = place.use(work, migrate="check")
+    found = place.use(work, looks=True, migrate="check")
     alive = found["workers"]
     assert isinstance(alive, list)
     is_healthy = bool(alive) or not needs_worker

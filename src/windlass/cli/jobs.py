@@ -52,7 +52,7 @@ def list_jobs(
     async def work(app: App) -> list[Job]:
         return await app.client.list_jobs(**selection.words, key=key, limit=limit, after=after)
 
-    found = place.use(work)
+    found = place.use(work, looks=True)
     if as_json:
         print_json(found)
     elif found:
@@ -75,7 +75,7 @@ def show(place: Place, id: int, as_json: bool) -> None:
     async def work(app: App) -> Job | None:
         return await app.client.get_job(id)
 
-    job = place.use(work)
+    job = place.use(work, looks=True)
     if job is None:
         raise CommandFailed(f"there is no job {id}, or it is finished and was not kept")
     if as_json:

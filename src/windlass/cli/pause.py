@@ -39,13 +39,15 @@ def change(
     if task is not None and queue is not None:
         raise click.UsageError("Give --task or --queue, not both.", click.get_current_context())
 
+    is_asking = task is None and queue is None
+
     async def work(app: App) -> Paused:
-        if task is not None or queue is not None:
+        if not is_asking:
             verb = app.client.pause if is_pausing else app.client.resume
             await verb(task=task, queue=queue)
         return await app.client.paused()
 
-    paused = place.use(work)
+    paused = place.use(work, looks=is_asking)
     if as_json:
         print_json(paused)
         return

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import click
 
-from windlass.app import App
+from windlass.app import App, look_only
 from windlass.errors import ConfigError, StoreUnavailableError
 
 T = TypeVar("T")
@@ -37,22 +37,25 @@ class Place:
         *,
         must_exist: bool = True,
         says_if_new: bool = False,
+        looks: bool = False,
         migrate: Literal["auto", "check", "never"] | None = None,
     ) -> T:
         """Run `work` with an app on this database, and close it again.
 
         With `must_exist` a file or schema that is not there is an error rather than made: a
         mistyped name must not look like an empty queue. With `says_if_new` it is made, and said
-        so. `migrate` goes before the setting of that name.
+        so. With `looks` nothing at all is made or changed. `migrate` goes before the setting of
+        that name.
         """
         app = self.make_app(migrate=migrate)
         if app.settings.url.startswith("memory:"):
             raise ConfigError("jobs in memory:// live in one process; name a file: -c sqlite:///…")
         file = database_file(app.settings.url)
-        is_server = file is None
-        if is_server and must_exist and not says_if_new and app.settings.migrate == "auto":
+        if must_exist and not says_if_new and app.settings.migrate == "auto":
             app.configure(migrate="check")
-        is_new = file is not None and not file.exists()
+        if looks:
+            look_only(app)
+        is_new = file is not None and is_missing(file)
         if is_new and must_exist and not says_if_new:
             raise StoreUnavailableError(
                 f"there is no database at {file}; correct -c/--connection, or make it with"
@@ -69,6 +72,20 @@ class Place:
         if is_new and says_if_new:
             click.echo(f"windlass: {file} is new", err=True)
         return result
+
+
+def is_missing(file: Path) -> bool:
+    """Whether there is no such file; StoreUnavailableError if that cannot be told."""
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"this user may not look at {file} ({error.strerror}); give it the right to the"
+            " directory, or correct -c/--connection"
+        ) from error
+    return False
 
 
 def database_file(url: str) -> Path | None:

@@ -39,7 +39,7 @@ def list_schedules(place: Place, as_json: bool) -> None:
     async def work(app: App) -> list[ScheduleInfo]:
         return await app.client.list_schedules()
 
-    found = place.use(work)
+    found = place.use(work, looks=True)
     if as_json:
         print_json(found)
     elif found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -121,16 +122,12 @@ def connect(
 
 def _check_place(path: Path, *, make: bool, look: bool) -> None:
     folder = path.parent
-    try:
-        if not folder.is_dir():
-            raise StoreUnavailableError(f"{folder} does not exist; create it, or correct the path")
-        if path.is_dir():
-            raise StoreUnavailableError(f"{path} is a directory; give the name of a file in it")
-        exists = path.exists()
-    except PermissionError as error:
-        raise StoreUnavailableError(
-            f"this user may not look into {folder}; give it the right to, or correct the path"
-        ) from error
+    if _kind_of(folder) != stat.S_IFDIR:
+        raise StoreUnavailableError(f"{folder} does not exist; create it, or correct the path")
+    kind = _kind_of(path)
+    if kind == stat.S_IFDIR:
+        raise StoreUnavailableError(f"{path} is a directory; give the name of a file in it")
+    exists = kind is not None
     if not exists and not make:
         raise StoreUnavailableError(
             f"there is no database at {path}; correct the path, or make it with windlass migrate"
@@ -138,6 +135,19 @@ def _check_place(path: Path, *, make: bool, look: bool) -> None:
     writable = (path, folder) if exists else (folder,)
     if not look and not all(os.access(place, os.W_OK) for place in writable):
         raise StoreUnavailableError(_read_only(str(path)))
+
+
+def _kind_of(path: Path) -> int | None:
+    """What is there: a file, a directory, …; None for nothing."""
+    try:
+        return stat.S_IFMT(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"this user may not look at {path} ({error.strerror}); give it the right to the"
+            " directory, or correct the path"
+        ) from error
 
 
 def enter_wal(connection: sqlite3.Connection, path: str) -> None:
