@@ -193,7 +193,18 @@ class StoreBusyError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """Raised when the database cannot be opened, read or written."""
+    """Raised when the database cannot be opened, read or written.
+
+    `is_temporary` says whether waiting may help: the server is down or cannot be reached, rather
+    than that it refuses this user or has no such database.
+    """
+
+    is_temporary = False
+
+    def __init__(self, *args: object, is_temporary: bool | None = None) -> None:
+        super().__init__(*args)
+        if is_temporary is not None:
+            self.is_temporary = is_temporary
 
 
 class OutcomeUnknownError(StoreUnavailableError):
@@ -201,6 +212,8 @@ class OutcomeUnknownError(StoreUnavailableError):
 
     The call may or may not have happened. Adding a job again is safe under the same key.
     """
+
+    is_temporary = True
 
 
 class StoreClosedError(StoreError):

@@ -14,10 +14,12 @@ from urllib.parse import quote
 import psycopg
 import pytest
 from click.testing import Result
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.cli.program import WORK, Program, wait_until
 from tests.postgres.cluster import Cluster, Schema, fresh_database, fresh_schema
 from tests.postgres.pooler import TransactionPooler
+from tests.postgres.proxy import FaultProxy
 from windlass.cli.run import _make_app, run
 from windlass.stores.postgres.schema import channel, prepare
 
@@ -345,12 +347,37 @@ def test_wrong_addresses(program: Program, url: str, code: int, said: str) -> No
         assert said in result.stderr
 
 
-def test_a_worker_without_a_server_gives_one_line(program: Program) -> None:
+def test_a_worker_without_a_server_says_so_and_waits(program: Program) -> None:
     url = f"postgresql://me:{SECRET}@127.0.0.1:1/x"
-    assert_one_line(program.run("run", "work:app", "-c", url), 1)
-    debugging = program.run("run", "work:app", "-c", url, "--log-level", "debug")
+    assert_one_line(program.run("run", "work:app", "--once", "-c", url), 1)
+    debugging = program.run("run", "work:app", "--once", "-c", url, "--log-level", "debug")
     assert "Traceback" in debugging.stderr
-    assert SECRET not in debugging.stderr
+    worker = program.start("run", "work:app", "-c", url)
+    worker.wait_for_line("does not answer yet", times=2)
+    assert SECRET not in debugging.stderr + worker.output
+
+
+def test_a_worker_that_starts_before_its_server(
+    program: Program, schema: Schema, pg18: Cluster
+) -> None:
+    database = conninfo_to_dict(schema.url)["dbname"]
+    with FaultProxy("127.0.0.1", pg18.port, str(database)) as proxy:
+        proxy.refuse()
+        worker = program.start("run", "work:app", "-c", proxy.url(), "-s", schema.name)
+        worker.wait_for_line("does not answer yet")
+        proxy.restore()
+        worker.wait_for_line("is looking for jobs")
+        assert program.call("add", "quick", *place(schema)).exit_code == 0
+        wait_until("the job", program.ran)
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("/postgres?", "/nosuch?"), ("postgres@", "nosuch@")])
+def test_a_worker_does_not_wait_for_what_will_not_come(
+    program: Program, pg18: Cluster, right: str, wrong: str
+) -> None:
+    result = program.run("run", "work:app", "-c", pg18.url().replace(right, wrong))
+    assert_one_line(result, 1)
+    assert "does not exist" in result.stderr
 
 
 def test_passwords_and_rights(program: Program) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import random
 import signal
 import sys
 import threading
@@ -25,7 +26,13 @@ from windlass.cli.base import DONE, Command, CommandFailed, exit_code_of, one_li
 from windlass.cli.locate import find_app, source_folder
 from windlass.cli.place import connection_option, log_level_option, schema_option
 from windlass.engine.signals import stop_signals
-from windlass.errors import ConfigError, TaskError, WindlassError
+from windlass.errors import (
+    ConfigError,
+    StoreBusyError,
+    StoreUnavailableError,
+    TaskError,
+    WindlassError,
+)
 from windlass.observe import logs
 from windlass.tasks.schedules import CRONTAB, crontab_beside
 
@@ -33,6 +40,10 @@ _DEFAULT_FOLDER = "tasks"
 
 _LAST_WORDS = 2.0
 """Seconds that what handlers left behind has to end after the worker did."""
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+"""Seconds between tries to open a database that is away when the worker starts."""
 
 
 def _complete_task(
@@ -144,6 +155,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     SIGTERM, SIGHUP or Ctrl-C takes no more jobs, hands back what has not started and waits for
     what runs; a second one waits no longer, and a third ends the process at once. Under nohup
     SIGHUP means nothing.
+
+    A database that does not answer yet is waited for, except with --once.
     """
     if options["once"] and options["schema_only"]:
         raise click.UsageError("--once and --schema-only exclude each other.", ctx)
@@ -260,6 +273,8 @@ async def _work(
     asyncio.get_running_loop().set_default_executor(threads)
     code = DONE
     try:
+        if not options["once"]:
+            await wait_for_database(app)
         runner = await _start(app, options)
         _collect_garbage(thresholds)
         if supervisor is not None:
@@ -307,6 +322,29 @@ def _end_process(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+async def wait_for_database(app: App) -> None:
+    """Open the database, again and again while it is only away: a worker may start before it.
+
+    Signals end the process meanwhile. What waiting cannot mend is raised at once.
+    """
+    logger = logging.getLogger("windlass")
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await app.open()
+        except (StoreBusyError, StoreUnavailableError) as error:
+            if isinstance(error, StoreUnavailableError) and not error.is_temporary:
+                raise
+            wait = pause * random.uniform(0.8, 1.0)  # noqa: S311
+            logger.warning(
+                "the database does not answer yet, trying again in %.1f s: %s",
+                wait,
+                one_line(error),
+            )
+        await asyncio.sleep(wait)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _collect_garbage(thresholds: tuple[int, int, int]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import select
 import time
 from collections import deque
@@ -193,7 +194,9 @@ class Address:
             text = one_line(error)
             if "startup parameter" in text:
                 text += " (behind a pooler set prepared_statements=false)"
-            raise StoreUnavailableError(f"cannot connect to {self.name}: {text}") from error
+            raise StoreUnavailableError(
+                f"cannot connect to {self.name}: {text}", is_temporary=is_temporary(str(error))
+            ) from error
         connection.limit = limit
         return connection
 
@@ -204,6 +207,28 @@ def _given_options() -> str:
         if option.keyword == b"options":
             return (option.val or b"").decode()
     return ""
+
+
+_NOT_NOW = re.compile(
+    "connection refused|timeout expired|timed out|no such file or directory|no route to host"
+    "|network is unreachable|host is down|connection reset|broken pipe"
+    "|could not translate host name|name resolution|name or service not known"
+    "|server closed the connection|session is read-only|is not in hot standby"
+    # What a server, or a pooler before it, says while it cannot take anybody.
+    "|starting up|shutting down|recovery mode|not yet accepting|not accepting connections"
+    "|too many clients|too many connections|connection slots are reserved"
+    "|cannot connect|connect failed|login has been failing",
+    re.IGNORECASE,
+)
+
+
+def is_temporary(text: str) -> bool:
+    """Whether a connection that failed so may be made later, with nothing changed here.
+
+    libpq tells why in words only. With several hosts it is enough that one may answer later.
+    What is not known to pass (a password, a role, a database, a certificate) does not.
+    """
+    return _NOT_NOW.search(text) is not None
 
 
 def one_line(error: BaseException) -> str:
@@ -230,7 +255,7 @@ def translate(error: psycopg.Error, where: str) -> StoreError:
     if isinstance(error, errors.LockNotAvailable):
         return StoreBusyError(f"an open transaction in {where} holds these jobs: {text}")
     if isinstance(error, errors.QueryCanceled | errors.InsufficientResources):
-        return StoreUnavailableError(f"{where} could not do it in time: {text}")
+        return StoreUnavailableError(f"{where} could not do it in time: {text}", is_temporary=True)
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreUnavailableError(
             f"this role may not do that in {where}: {text}; see docs/postgres.md for the grants"
@@ -242,5 +267,5 @@ def translate(error: psycopg.Error, where: str) -> StoreError:
             f"the Windlass schema in {where} is missing or too old: run `windlass migrate` ({text})"
         )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return StoreUnavailableError(f"{where} does not answer: {text}")
+        return StoreUnavailableError(f"{where} does not answer: {text}", is_temporary=True)
     return StoreError(f"{where} refused a call: {text}")
