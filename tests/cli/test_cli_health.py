@@ -67,6 +67,17 @@ def test_doctor_finds_what_is_wrong_with_jobs(program: Program) -> None:
     assert "windlass jobs retry --state failed" in program.call("doctor").stdout
 
 
+def test_doctor_finds_jobs_of_tasks_that_no_worker_runs(program: Program) -> None:
+    program.add("quikc")
+    program.add("wrnog")
+    assert "unknown_tasks" not in findings(program)[1], "nobody works at all, which is told"
+    program.start_worker()
+    wait_until("the worker's tasks", lambda: "unknown_tasks" in findings(program)[1])
+    code, found = findings(program)
+    assert (code, found["unknown_tasks"]) == (0, "warning")
+    assert "2 tasks: quikc, wrnog" in program.call("doctor").stdout
+
+
 def test_doctor_finds_schedules_that_nobody_fires(program: Program) -> None:
     crontab = "* * * * * silent\n* * * * * ahead\n* * * * * asleep\n"
     crontab += "0 0 29 2 * well\n* * * * * new\n"  # a worker with the last one has just started

@@ -918,6 +918,64 @@ class PausesNotListed(MemoryStore):
         return Paused()
 
 
+# ── who runs what ──
+
+
+@killed_by("roster.a_stranger_cannot_be_introduced")
+class StrangersIntroduced(MemoryStore):
+    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
+        await super().introduce(worker, tasks)
+        return True
+
+
+@killed_by("roster.a_dead_worker_runs_nothing", "roster.who_is_not_introduced_may_run_anything")
+class TheDeadStillRun(MemoryStore):
+    async def stranded(self) -> list[str]:
+        ends, far = dict(self._workers), self._ticks() + 1
+        self._workers.update(dict.fromkeys(ends, far))
+        try:
+            return await super().stranded()
+        finally:
+            self._workers.update(ends)
+
+
+@killed_by("roster.who_is_not_introduced_may_run_anything")
+class TheSilentRunNothing(MemoryStore):
+    async def stranded(self) -> list[str]:
+        before = dict(self._introduced)
+        self._introduced = {**dict.fromkeys(self._workers, frozenset()), **before}
+        try:
+            return await super().stranded()
+        finally:
+            self._introduced = before
+
+
+@killed_by("roster.paused_tasks_are_not_stranded")
+class PausedTasksStranded(MemoryStore):
+    async def stranded(self) -> list[str]:
+        paused, self._paused_tasks = self._paused_tasks, set()
+        try:
+            return await super().stranded()
+        finally:
+            self._paused_tasks = paused
+
+
+@killed_by("roster.only_ready_jobs_are_stranded")
+class WhateverLiesThereIsStranded(MemoryStore):
+    async def stranded(self) -> list[str]:
+        found = {row.task for row in self._rows.values()} if await super().stranded() == [] else ()
+        return sorted(found)
+
+
+@killed_by(
+    "roster.tasks_that_no_live_worker_runs_are_told",
+    "roster.a_claim_and_a_renewal_keep_the_introduction",
+)
+class IntroductionForgotten(MemoryStore):
+    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
+        return await super().introduce(worker, [])
+
+
 # ── schedules ──
 
 

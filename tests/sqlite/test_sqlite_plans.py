@@ -94,6 +94,7 @@ HOT = {
     "read_held": ["windlass_jobs_running (worker=?)"],
     "delete_dead_workers": ["windlass_jobs_running (worker=?)"],
     "clamp_leases": ["windlass_jobs_running (worker=?)"],
+    "find_stranded": ["windlass_jobs_ready (task>?)"],
     "read_keyed": ["windlass_jobs_key (key=?)"],
     "read_jobs": ["INTEGER PRIMARY KEY"],
     "update_jobs": ["INTEGER PRIMARY KEY"],

@@ -227,6 +227,16 @@ async def _workers_and_jobs(app: App, store: Store) -> list[Finding]:
         findings.append(
             Finding(Level.NOTE, "paused", f"paused: {', '.join(names)}", "windlass resume")
         )
+    if alive and (stranded := await store.stranded()):
+        findings.append(
+            Finding(
+                Level.WARNING,
+                "unknown_tasks",
+                f"jobs are ready that no live worker runs, of {plural(len(stranded), 'task')}:"
+                f" {', '.join(stranded)}",
+                "start a worker that has them, or windlass jobs cancel --task NAME",
+            )
+        )
     if not alive and (waiting := await _ready_for_long(app, now)):
         findings.append(
             Finding(

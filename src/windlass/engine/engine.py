@@ -19,6 +19,7 @@ from windlass.engine.claimer import Claimer, ForbiddenFlags
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Handler
 from windlass.engine.keeper import Keeper, KeeperHost, KeeperTask, KeeperThread
+from windlass.engine.lookout import SOON, Lookout
 from windlass.engine.loop import Loop
 from windlass.engine.noter import Noter
 from windlass.engine.outage import Outage
@@ -32,7 +33,7 @@ from windlass.engine.slots import Slots
 from windlass.errors import StoreError
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
-from windlass.store.port import Lifeline, Listening
+from windlass.store.port import Lifeline, Listening, Roster
 from windlass.store.records import Release, Settled, Verdict
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.context import Surroundings
@@ -179,6 +180,9 @@ class Engine:
         if (interval := options.reap_interval) is not None:
             reaper = Reaper(self._store, interval, options.max_resets, self._logger)
             self._loops.append(self._loop("reaper", reaper.step, first_delay=interval))
+        if isinstance(self._store, Roster) and not options.once:
+            lookout = Lookout(self._store, self.id, self.tasks, self._logger)
+            self._loops.append(self._loop("lookout", lookout.step, first_delay=SOON))
         self._scheduler: Scheduler | None = None
         if self._scheduling is not None and self._scheduling.schedules:
             scheduler = Scheduler(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
@@ -38,6 +38,10 @@ from windlass.store.records import (
 from windlass.store.schedules import Fired, KnownSchedule
 
 Listening = Callable[[BaseException | None], None]
+
+
+MOST_STRANDED = 100
+"""Tasks told by one call of `stranded`."""
 
 
 class Lifeline(Protocol):
@@ -163,7 +167,19 @@ class WorkStore(Protocol):
     async def get(self, job_id: int) -> Job | None: ...
 
 
-class Store(WorkStore, Protocol):
+@runtime_checkable
+class Roster(Protocol):
+    """Who runs what; a store of work that is all of one kind need not know."""
+
+    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
+        """Remember which tasks a worker runs; False if there is no such worker, or not yet."""
+
+    async def stranded(self) -> list[str]:
+        """Tasks that have ready jobs and that no live worker runs, by name, `MOST_STRANDED` at
+        most. Paused tasks are left out. None are, while a live worker has not been introduced."""
+
+
+class Store(WorkStore, Roster, Protocol):
     """One queue in one database."""
 
     # ── producers ──

@@ -23,7 +23,7 @@ from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store import rules
 from windlass.store.hints import Due, Hints, nobody
-from windlass.store.port import Joined, Lifeline, Listening, Transaction
+from windlass.store.port import MOST_STRANDED, Joined, Lifeline, Listening, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
     Capabilities,
@@ -59,6 +59,7 @@ class MemoryStore:
         self._workers: dict[str, int] = {}
         """When each worker's lease ends, in microseconds of the monotonic clock, as do the leases
         of single jobs: so they end when they should, however the wall clock is set."""
+        self._introduced: dict[str, frozenset[str]] = {}
         self._paused_tasks: set[str] = set()
         self._paused_queues: set[str] = set()
         self._schedules: dict[str, KnownSchedule] = {}
@@ -617,6 +618,22 @@ class MemoryStore:
                 WorkerInfo(id=worker, expires_at=now + end - ticks, running=held.count(worker))
                 for worker, end in sorted(self._workers.items())
             ]
+
+    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
+        with self._lock:
+            if worker in self._workers:
+                self._introduced[worker] = frozenset(tasks)
+            return worker in self._workers
+
+    async def stranded(self) -> list[str]:
+        with self._lock:
+            self._introduced = {w: t for w, t in self._introduced.items() if w in self._workers}
+            alive = [worker for worker, end in self._workers.items() if end > self._ticks()]
+            if not self._introduced.keys() >= set(alive):
+                return []
+            known = self._paused_tasks.union(*(self._introduced[worker] for worker in alive))
+            ready = {row.task for row in self._rows.values() if row.state is JobState.READY}
+            return sorted(ready - known)[:MOST_STRANDED]
 
     async def delete_failed(self, limit: int) -> int:
         with self._lock:

@@ -282,6 +282,12 @@ class FaultyStore:
     async def workers(self) -> list[WorkerInfo]:
         return list(await self._do("workers"))
 
+    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
+        return bool(await self._do("introduce", worker, tasks))
+
+    async def stranded(self) -> list[str]:
+        return list(await self._do("stranded"))
+
     async def delete_failed(self, limit: int) -> int:
         return int(await self._do("delete_failed", limit))
 

@@ -30,7 +30,7 @@ from windlass.model.job import Job, JobState
 from windlass.store import rules
 from windlass.store.findings import Finding
 from windlass.store.hints import Due, Hints, nobody
-from windlass.store.port import Joined, Listening, Transaction
+from windlass.store.port import MOST_STRANDED, Joined, Listening, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
     MAX_LOG,
@@ -762,6 +762,18 @@ class PostgresStore:
             lambda connection: fetch_rows(connection, self._sql(find.WORKERS), ())
         )
         return [WorkerInfo(id=name, expires_at=end, running=held) for name, end, held in found]
+
+    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
+        [is_known] = await self._row(
+            "SELECT {schema}._introduce(%s, %s::text[])", worker, sorted(tasks)
+        )
+        return bool(is_known)
+
+    async def stranded(self) -> list[str]:
+        [tasks] = await self._row(
+            "SELECT {schema}._stranded(%s::integer, %s)", MOST_STRANDED, self._now
+        )
+        return sorted(tasks)
 
     async def delete_failed(self, limit: int) -> int:
         [count] = await self._row("SELECT {schema}._delete_failed(%s::integer)", limit)

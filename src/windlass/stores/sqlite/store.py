@@ -370,6 +370,19 @@ class SqliteStore:
         workers: list[WorkerInfo] = await self._read(lambda db: admin.workers(db, self._clock))
         return workers
 
+    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
+        introduced: bool | None = await self._read(
+            lambda db: upkeep.is_introduced(db, worker, tasks)
+        )
+        if introduced is not False:
+            return introduced is not None
+        known: bool = await self._write(lambda db, now: upkeep.introduce(db, worker, tasks))
+        return known
+
+    async def stranded(self) -> list[str]:
+        tasks: list[str] = await self._read(self._reaper.stranded)
+        return tasks
+
     async def delete_failed(self, limit: int) -> int:
         deleted: int = await self._write(lambda db, now: admin.delete_failed(db, limit), rows=limit)
         return deleted

@@ -5,10 +5,13 @@ Each first looks without the write lock, so that an idle worker's upkeep writes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from windlass.clock import Clock
 from windlass.model.job import JobState
+from windlass.store.port import MOST_STRANDED
 from windlass.store.records import CANCELLED_KEPT, RELEASE, Reaped
 from windlass.store.rules import micros
 from windlass.stores.sqlite import queues, rows
@@ -18,6 +21,8 @@ from windlass.stores.sqlite.rows import json_text
 from windlass.stores.sqlite.waiting import Waiting
 
 _due = msgspec.json.Decoder(list[tuple[int, str | None]]).decode
+_names = msgspec.json.Decoder(list[str]).decode
+_known = msgspec.json.Decoder(tuple[bool, bool], strict=False).decode
 _overdue = msgspec.json.Decoder(tuple[list[tuple[int, int]], bool], strict=False).decode
 
 
@@ -44,6 +49,11 @@ class Reaper:
         waiting = self._waiting.among(overdue, now)
         return [worker for worker, _ in overdue if worker not in waiting], too_late
 
+    def stranded(self, db: Session) -> list[str]:
+        """Tasks with claimable jobs that no worker runs who lives."""
+        dead, _ = self._look(db, ticks(self._clock))
+        return _names(db.value("find_stranded", {"dead": json_text(dead), "most": MOST_STRANDED}))
+
     def reap(self, db: Session, limit: int, max_resets: int, now: int) -> Reaped:
         since_start = ticks(self._clock)
         dead, too_late = self._look(db, since_start)
@@ -66,6 +76,21 @@ class Reaper:
             reaped = Reaped(requeued=tuple(ready), ended=tuple(ended))
         db.run("delete_dead_workers", {"workers": workers})
         return reaped
+
+
+def is_introduced(db: Session, worker: str, tasks: Sequence[str]) -> bool | None:
+    """Whether it is known to run these tasks; None if it is not known at all."""
+    known, as_said = _known(db.value("peek_worker", _introduction(worker, tasks)))
+    return as_said if known else None
+
+
+def introduce(db: Session, worker: str, tasks: Sequence[str]) -> bool:
+    db.run("introduce_worker", _introduction(worker, tasks))
+    return is_introduced(db, worker, tasks) is not None
+
+
+def _introduction(worker: str, tasks: Sequence[str]) -> dict[str, object]:
+    return {"worker": worker, "tasks": json_text(sorted(tasks))}
 
 
 def retire(db: Session, worker: str, now: int) -> None:

@@ -106,6 +106,7 @@ CREATE TABLE {schema}._workers (
   expires_at timestamptz NOT NULL,
   lease float8 NOT NULL,
   refused bigint[],
+  tasks text[],
   CONSTRAINT _workers_pkey PRIMARY KEY (id),
   CONSTRAINT _workers_name_key UNIQUE (name)
 ) WITH (

@@ -79,7 +79,8 @@ CREATE TABLE windlass_workers (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
   expires_at INTEGER NOT NULL,
-  lease INTEGER NOT NULL
+  lease INTEGER NOT NULL,
+  tasks TEXT
 ) STRICT;
 
 CREATE TABLE windlass_history (
