@@ -13,6 +13,7 @@ import pytest
 from tests.postgres.cluster import Schema
 from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob
 from windlass.stores.postgres import PostgresStore
+from windlass.testing import FakeClock
 
 
 def _with_store(schema: Schema, body: Callable[[PostgresStore], Awaitable[Any]]) -> Any:
@@ -160,23 +161,35 @@ def test_a_head_behind_thousands_of_bells_is_claimed_once(schema: Schema) -> Non
     _with_store(schema, body)
 
 
+GATE = """
+CREATE FUNCTION {0}.gate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(4711);
+  RETURN new;
+END $$;
+CREATE TRIGGER gate BEFORE UPDATE ON {0}._jobs FOR EACH ROW WHEN (new.task = 'gate')
+EXECUTE FUNCTION {0}.gate()
+"""
+
+
 def test_a_queue_that_rings_twice_has_one_head(schema: Schema) -> None:
-    """A better job comes between two looks of one claim, which has chosen the queue's head."""
+    """A better job comes between two looks of one claim, which has chosen the queue's head. The
+    first look makes another worker's job ready, and is held there."""
     waiting = (
         "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%_claim(%'"
     )
 
     async def body(store: PostgresStore) -> None:
-        names = [f"n{number}" for number in range(999)]
+        names = [f"n{number}" for number in range(998)]
+        await store.enqueue([NewJob("gate", queue="gate")])
         await store.enqueue([NewJob("a", queue=name) for name in ["first", *names]])
         await store.enqueue([NewJob("a", queue="first", priority=5)])  # its bell is the last
-        bells = f"{schema.name}._bells"
         with (
             psycopg.connect(schema.url) as other,
             psycopg.connect(schema.url, autocommit=True) as watcher,
         ):
-            last = f"SELECT FROM {bells} WHERE n = (SELECT max(n) FROM {bells}) FOR UPDATE"
-            other.execute(last.encode())
+            watcher.execute(GATE.format(schema.name).encode())
+            other.execute("SELECT pg_advisory_xact_lock(4711)")
             claim = asyncio.create_task(_claim(store, 5_000))
             while not watcher.execute(waiting.encode()).rowcount:
                 assert not claim.done()
@@ -184,9 +197,59 @@ def test_a_queue_that_rings_twice_has_one_head(schema: Schema) -> None:
             await store.enqueue([NewJob("a", queue="first", priority=-5)])
             other.rollback()
         leases = await claim
-        assert len(leases) == 1_000
+        assert len(leases) == 999
         assert [lease.priority for lease in leases if lease.queue == "first"] == [0]
         await store.settle([(lease, COMPLETE) for lease in leases])
         assert [lease.priority for lease in await _claim(store, 5_000)] == [-5]
 
     _with_store(schema, body)
+
+
+def test_queues_whose_jobs_a_transaction_holds_cost_little_and_are_not_forgotten(
+    schema: Schema,
+) -> None:
+    """A claim looks at their bells once and writes nothing, the next ones not even that; when the
+    transaction ends each queue goes on."""
+    count = 4_500  # more than one claim looks at
+    clock = FakeClock()
+    bells = f"SELECT count(*), max(n), sum(xmin::text::bigint) FROM {schema.name}._bells"
+
+    async def body(store: PostgresStore) -> None:
+        assert await _claim(store, 1) == []  # the first one also asks for the time
+        clock.advance(2.0)
+        jobs = await store.enqueue([NewJob("a", queue=f"q{n}") for n in range(count)])
+        with (
+            psycopg.connect(schema.url) as other,
+            psycopg.connect(schema.url, autocommit=True) as watcher,
+        ):
+            found = watcher.execute(bells.encode()).fetchone()
+            assert found is not None and found[0] == count
+            other.execute(f"SELECT FROM {schema.name}._jobs FOR UPDATE".encode())
+            before = store.statements
+            assert await _claim(store, 10) == []
+            assert store.statements - before == 2
+            for _ in range(5):  # in the same moment
+                [plain] = await store.enqueue([NewJob("a")])
+                before = store.statements
+                [lease] = await _claim(store, 1)
+                assert lease.job_id == plain.id
+                assert store.statements - before == 1
+            assert watcher.execute(bells.encode()).fetchone() == found
+            other.rollback()
+        claimed: list[int] = []
+        while len(claimed) < count:
+            clock.advance(2.0)
+            leases = await _claim(store, 1_000)
+            assert leases
+            claimed += [lease.job_id for lease in leases]
+        assert sorted(claimed) == [job.id for job in jobs]
+
+    async def whole() -> None:
+        store = PostgresStore(schema.url, schema_name=schema.name, listen=False, clock=clock)
+        await store.open()
+        try:
+            await body(store)
+        finally:
+            await store.close()
+
+    asyncio.run(whole())

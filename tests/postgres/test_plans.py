@@ -27,7 +27,8 @@ from windlass.store.records import (
     Verdict,
 )
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres.marks import SPARE
+from windlass.stores.postgres.marks import SPARE, Mark
+from windlass.stores.postgres.wire import mark_array
 from windlass.testing import FakeClock
 
 TASKS = ("a", "b", "c")
@@ -122,36 +123,125 @@ def test_a_claim_reads_what_it_returns(made: Schema, backlog: str, size: int) ->
             connection.commit()
 
 
+MANY_TASKS = (
+    "SELECT leases, entries FROM {0}._claim('w', %s, {1}, 10, 30, 1, '{{}}', '{{}}', false, '', %s,"
+    " 0, {1}, '{{}}')"
+)
+READY = (
+    ROW + " SELECT now() - {2} * interval '1 second', now(), now(), '{{}}', 'ready', {1}, NULL, {3}"
+    " FROM generate_series(1, {4}) AS n"
+)
+
+
+def _claim_of_many(
+    connection: psycopg.Connection[Any], name: str, tasks: list[str], marks: str = "{}"
+) -> tuple[set[int], int, int]:
+    """The jobs that a claim of `RETURNED` takes, the index entries that were read, and those that
+    it says it read without need."""
+    before = _number(connection, READ.format(name))
+    row = connection.execute(MANY_TASKS.format(name, RETURNED).encode(), [tasks, marks]).fetchone()
+    assert row is not None
+    read = _number(connection, READ.format(name)) - before
+    taken = {lease[0] for lease in json.loads(row[0])}
+    return taken, read, row[1] - len(taken)
+
+
+def _best(connection: psycopg.Connection[Any], name: str, offset: int = 0) -> set[int]:
+    found = connection.execute(
+        f"SELECT id FROM {name}._jobs ORDER BY priority, run_at, id"
+        f" LIMIT {RETURNED} OFFSET {offset}".encode()
+    )
+    return {job for [job] in found}
+
+
 @pytest.mark.parametrize("number", [1, 2, 4, 5, 16, 17, 64, 65, 200])
 def test_the_first_of_many_tasks_are_taken(made: Schema, number: int) -> None:
-    """Whatever the number of tasks; up to 64 of them nothing is read that is not returned."""
+    """Whatever the number of tasks; up to 16 of them nothing is read that is not returned."""
     name = made.name
     tasks = [f"t{n}" for n in range(number)]
     with psycopg.connect(made.url) as connection:
-        connection.execute(
-            (
-                ROW.format(name) + " SELECT now() - (n * 37 % 101) * interval '1 second', now(),"
-                f" now(), '{{}}', 'ready', 't' || n % {number}, NULL, n % 3"
-                " FROM generate_series(1, 3000) AS n"
-            ).encode()
-        )
-        expected = connection.execute(
-            f"SELECT id FROM {name}._jobs ORDER BY priority, run_at, id LIMIT 100".encode()
-        ).fetchall()
+        ready = READY.format(name, f"'t' || n % {number}", "(n * 37 % 101)", "n % 3", 3_000)
+        connection.execute(ready.encode())
+        expected = _best(connection, name)
         connection.commit()
-        before = _number(connection, READ.format(name))
-        [leases] = connection.execute(
-            (
-                f"SELECT leases FROM {name}._claim('w', %s, 100, 10, 30, 1, '{{}}', '{{}}', false,"
-                " '', '{}', 0, 1, '{}')"
-            ).encode(),
-            [tasks],
-        ).fetchone() or [None]
-        read = _number(connection, READ.format(name)) - before
-        assert leases is not None
-        assert {row[0] for row in json.loads(leases)} == {job for [job] in expected}
-        if number <= 64:
-            assert read <= RETURNED + number + SPARE
+        taken, read, needless = _claim_of_many(connection, name, tasks)
+        assert taken == expected
+        assert needless <= SPARE
+        assert read <= (RETURNED + number if number <= 16 else 3 * (RETURNED + number)) + SPARE
+
+
+SPREADS = {
+    # task, age in seconds, priority of the nth of the jobs
+    "even": ("'t' || n % 500", "n", "0"),
+    "a few have the oldest": ("'t' || CASE WHEN n <= 9000 THEN n % 3 ELSE n % 500 END", "-n", "0"),
+    "half have many": ("'t' || CASE WHEN n <= 9500 THEN n % 250 ELSE n % 500 END", "-n", "n % 5"),
+    "one by one": ("'t' || n / 20", "-n", "0"),
+    "all at once": ("'t' || n % 500", "0", "0"),
+}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_a_claim_for_many_tasks_reads_little_of_each(made: Schema, spread: str) -> None:
+    """About one job of each task and a few times those it returns, however jobs are spread. Those
+    that other claims have locked are passed by, and those before a mark are not read."""
+    name, number = made.name, 500
+    tasks = [f"t{n}" for n in range(number)] + [f"idle{n}" for n in range(number)]
+    task, age, priority = SPREADS[spread]
+    with psycopg.connect(made.url) as connection, psycopg.connect(made.url) as other:
+        connection.execute(READY.format(name, task, age, priority, 10_000).encode())
+        expected, behind = _best(connection, name), _best(connection, name, RETURNED)
+        connection.commit()
+
+        def check(expected: set[int], marks: str = "{}") -> None:
+            taken, read, needless = _claim_of_many(connection, name, tasks, marks)
+            connection.rollback()
+            assert taken == expected
+            assert needless <= SPARE
+            assert read <= 2 * number + 20 * RETURNED
+
+        check(expected)
+        lock = f"SELECT FROM {name}._jobs WHERE id = ANY (%s) FOR UPDATE"
+        other.execute(lock.encode(), [list(expected)])
+        check(behind)
+        other.rollback()
+        marks: dict[str, Mark] = {}
+        for each in connection.execute(
+            f"SELECT task, priority, {name}._micros(run_at), id FROM {name}._jobs"
+            " WHERE id = ANY (%s) ORDER BY priority, run_at, id".encode(),
+            [list(expected)],
+        ):
+            marks[each[0]] = each[1:]
+        check(behind, mark_array(tasks, marks))
+
+
+def test_what_a_claim_sends_is_parsed_once(made: Schema) -> None:
+    """A `json` is a text that every `->` parses from its beginning."""
+    with psycopg.connect(made.url) as connection:
+        found = connection.execute(
+            "SELECT p.proname FROM pg_proc AS p, unnest(p.proargtypes) AS a (type)"
+            " WHERE p.pronamespace = %s::regnamespace AND a.type = 'json'::regtype"
+            " AND p.proname ~ '^_(claim|pick|admit|exchange)'",
+            [made.name],
+        ).fetchall()
+    assert found == []
+
+
+def test_a_paused_task_leaves_the_marks_of_others(made: Schema) -> None:
+    """Marks belong to tasks by their places, and a paused task has none."""
+    name = made.name
+    with psycopg.connect(made.url) as connection:
+        connection.execute(READY.format(name, "'t' || n % 3", "-n", "0", 300).encode())
+        connection.execute(f"INSERT INTO {name}._paused VALUES ('task', 't0')".encode())
+        jobs = connection.execute(
+            f"SELECT id, task, priority, {name}._micros(run_at) FROM {name}._jobs"
+            " ORDER BY id".encode()
+        ).fetchall()
+        half = [job for job in jobs if job[0] > 150]
+        mark = next((job[2], job[3], job[0]) for job in jobs if job[0] == 150)
+        tasks = ["t0", "t1", "t2"]
+        marks = mark_array(tasks, {"t1": mark, "t2": mark})
+        taken, *_ = _claim_of_many(connection, name, tasks, marks)
+    assert taken == {job[0] for job in half if job[1] != "t0"}
 
 
 @pytest.mark.parametrize("queues", [0, 50], ids=["free", "queued"])

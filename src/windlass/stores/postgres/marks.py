@@ -10,14 +10,14 @@ heard of, and now and then; but looks that take long take no more than their sha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from windlass.clock import Clock
 from windlass.store.records import ClaimRequest, Lease
 
 SPARE = 16
-"""Entries a claim may read beyond those it returns and one per task."""
+"""Entries a claim may read beyond those of jobs that it could have returned."""
 
 SHARE = 10
 """A look from the start may take one part in this many of the time."""
@@ -29,10 +29,17 @@ Mark = tuple[int, int, int]
 
 
 class Start(NamedTuple):
-    """After which job of each task, and after which bell."""
+    """After which job of each task, and after which bell. `began` is when the look began of which
+    this claim is a part, if that one is from the very start, and `entries` what it read so far."""
 
-    tasks: dict[str, Mark]
+    tasks: Mapping[str, Mark]
     bell: int
+    began: float | None = None
+    entries: int = 0
+
+    def after(self, bell: int, entries: int) -> Start:
+        """The same look, further on."""
+        return self._replace(bell=bell, entries=self.entries + entries)
 
 
 class Marks:
@@ -51,14 +58,12 @@ class Marks:
         """Something new may lie before the marks."""
         self._is_stirred = True
 
-    def start(self) -> Start | None:
-        """Where to claim from; None for a look from the very start."""
-        if not self._is_crowded:
-            return None
-        since = self._clock.monotonic() - self._looked_at
+    def start(self) -> Start:
+        """Where to claim from: after the marks, or a look from the very start."""
+        now = self._clock.monotonic()
         rest = 0.0 if self._is_stirred else LEAST_PAUSE
-        if since >= max(rest, self._share):
-            return None
+        if not self._is_crowded or now - self._looked_at >= max(rest, self._share):
+            return Start({}, 0, now)
         return Start(dict(self._marks), self._bell)
 
     @property
@@ -74,21 +79,20 @@ class Marks:
         self,
         request: ClaimRequest,
         leases: Sequence[Lease],
+        start: Start,
         *,
         bell: int,
         entries: int,
-        began: float | None,
     ) -> None:
-        """After a claim that read that many entries and answered bells up to `bell`; `began` is
-        when it did, if from the very start."""
+        """After a claim from `start` that read that many entries and bells up to `bell`."""
         self._bell = max(self._bell, bell)
         for lease in leases:
             if not lease.suspect:
                 self._marks[lease.task] = (lease.priority, lease.run_at, lease.job_id)
-        if began is None:
+        if start.began is None:
             self._is_stirred = self._is_stirred or len(leases) < request.limit
             return
         self._looked_at = self._clock.monotonic()
-        self._cost = self._looked_at - began
+        self._cost = self._looked_at - start.began
         self._is_stirred = False
-        self._is_crowded = entries > len(leases) + len(request.tasks) + SPARE
+        self._is_crowded = start.entries + entries > len(leases) + SPARE

@@ -371,30 +371,30 @@ class PostgresStore:
             await self._open_crew().run(self._begin_watch)
         marks = self._marks.setdefault(request.worker, Marks(self._clock))
         refusals = 0
+        start = marks.start()
         while refusals < _MOST_REFUSALS:
-            start = marks.start()
             claimed = await self._claim(request, marks, start)
             if claimed.leases:
                 if claimed.is_more and len(claimed.leases) < request.limit:
                     self._hint()  # what comes short for this reason is no sign that all is done
                 return claimed.leases
-            if start is not None and marks.pause == 0.0:
-                refusals += 1
-                continue  # now from the very start
-            if not claimed.is_more:
-                break
-            if claimed.next_bell > (0 if start is None else start.bell):
-                continue  # it has answered bells, and there are more
+            if claimed.is_more and claimed.next_bell > start.bell:
+                # It has heard bells, and there are more. What it left there is for another look.
+                start = start.after(claimed.next_bell, claimed.entries)
+                continue
+            if start.began is not None or marks.pause > 0.0:
+                if not claimed.is_more:
+                    break
+                await asyncio.sleep(_REFUSED_PAUSE)
             refusals += 1
-            await asyncio.sleep(_REFUSED_PAUSE)
-        if start is not None:
+            start = marks.start()
+        if start.began is None:
             # What lies before the marks is looked for soon, hint or no hint.
             asyncio.get_running_loop().call_later(marks.pause, self._hint)
         return []
 
-    async def _claim(self, request: ClaimRequest, marks: Marks, start: Start | None) -> Claimed:
+    async def _claim(self, request: ClaimRequest, marks: Marks, start: Start) -> Claimed:
         base = secrets.randbits(62)
-        began = self._clock.monotonic() if start is None else None
         call = asyncio.ensure_future(self._ask_claim(request, base, start))
         self._under_way.add(call, request.worker)
         try:
@@ -408,12 +408,10 @@ class PostgresStore:
         if claimed.is_batch:
             self._batches.begin(base, request.worker, claimed.leases)
         self._after[request.worker] = claimed.next_after
-        marks.learn(
-            request, claimed.leases, bell=claimed.next_bell, entries=claimed.entries, began=began
-        )
+        marks.learn(request, claimed.leases, start, bell=claimed.next_bell, entries=claimed.entries)
         return claimed
 
-    async def _ask_claim(self, request: ClaimRequest, base: int, start: Start | None) -> Claimed:
+    async def _ask_claim(self, request: ClaimRequest, base: int, start: Start) -> Claimed:
         ended = self._batches.ended()
         values = claim_values(
             request,

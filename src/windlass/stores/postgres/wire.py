@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from windlass.store.records import (
     Settled,
     Verdict,
 )
-from windlass.stores.postgres.marks import Start
+from windlass.stores.postgres.marks import Mark, Start
 
 
 class _Spec(msgspec.Struct, omit_defaults=True):
@@ -105,6 +106,21 @@ def _text_array(texts: Iterable[str | None]) -> str:
     return f"{{{','.join(['NULL' if text is None else _quoted(text) for text in texts])}}}"
 
 
+@lru_cache(maxsize=64)
+def _name_array(names: tuple[str, ...]) -> str:
+    """The same for names that every claim of a worker sends."""
+    return _text_array(names)
+
+
+def mark_array(tasks: Sequence[str], marks: Mapping[str, Mark]) -> str:
+    """One mark for each task, in their order."""
+    found = [marks.get(task, _NO_MARK) for task in tasks]
+    return f"{{{','.join([f'{{{priority},{at},{job}}}' for priority, at, job in found])}}}"
+
+
+_NO_MARK = ("NULL", "NULL", "NULL")
+
+
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
@@ -144,8 +160,8 @@ _options = attrgetter(
 CLAIM = (
     "SELECT leases, is_batch::text, is_more::text, next_after, next_bell::text, entries::text"
     " FROM {schema}._claim($1::text, $2::text::text[], $3::text::integer, $4::text::integer,"
-    " $5::text::float8, $6::text::bigint, $7::text::json, $8::text::text[], $9::text::boolean,"
-    " $10::text, $11::text::json, $12::text::bigint, $13::text::integer, $14::text::bigint[],"
+    " $5::text::float8, $6::text::bigint, $7::text::jsonb, $8::text::text[], $9::text::boolean,"
+    " $10::text, $11::text::bigint[], $12::text::bigint, $13::text::integer, $14::text::bigint[],"
     " $15::text::timestamptz)"
 )
 
@@ -155,7 +171,7 @@ def claim_values(
     base: int,
     *,
     after: str,
-    start: Start | None,
+    start: Start,
     least_batch: int,
     ended: Sequence[int],
     now: datetime | None,
@@ -163,7 +179,7 @@ def claim_values(
     """The arguments of `CLAIM`, in the order of its places."""
     return [
         request.worker,
-        _text_array(request.tasks),
+        _name_array(request.tasks),
         str(request.limit),
         str(request.suspects),
         str(request.lease),
@@ -172,8 +188,8 @@ def claim_values(
         _text_array(request.forbidden_flags),
         str(request.past_heads),
         after,
-        None if start is None else msgspec.json.encode(start.tasks).decode(),
-        str(0 if start is None else start.bell),
+        mark_array(request.tasks, start.tasks) if start.tasks else "{}",
+        str(start.bell),
         str(least_batch),
         array(ended),
         None if now is None else now.isoformat(),

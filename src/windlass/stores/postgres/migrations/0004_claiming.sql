@@ -19,16 +19,20 @@ END;
 -- Answer the doorbells: in each queue that rang and has no active job, the best waiting one is its
 -- head. One caller at a time, behind the latch. `heads` are those that a caller with these tasks
 -- and flags may claim, as places in the table, and `bells` the first bell of each; a head may be
--- there twice. Their rows are locked, and the caller must make them running or ready, or put back
--- their bells: so a head that is claimed at once is written once. All other heads become ready
--- here, and `admitted` are their ids.
+-- there twice. Their rows are locked, and the caller must make them running or ready, or leave their
+-- bells: so a head that is claimed at once is written once. All other heads become ready here, and
+-- `admitted` are their ids.
 -- Bells are read before the queues are looked at: a job that leaves after the look has rung a bell
--- that this call has not taken. Only bells after `_after` are looked for; `last` is the last taken.
+-- that this call has not read. `heard` are those it has read, for the caller to delete, but for the
+-- bells of heads it leaves and for `kept`: the bells of queues in which every waiting job is locked
+-- by an open transaction. These stay as they are, so that nothing is written for as long as it
+-- takes, and `last`, the last bell read, lies behind them. Only bells after `_after` are looked for.
 -- There are no more looks than it takes to find `_limit` heads, and never more than four.
--- `is_more` says that there is more to answer: somebody else is at it, or there were too many.
+-- `is_more` says that there is more to answer: another claim is at it, or there were too many.
 CREATE FUNCTION {schema}._admit(
   _tasks text[], _limit integer, _forbidden text[], _after bigint,
-  OUT is_more boolean, OUT heads tid[], OUT bells bigint[], OUT admitted bigint[], OUT last bigint
+  OUT is_more boolean, OUT heads tid[], OUT bells bigint[], OUT admitted bigint[],
+  OUT heard bigint[], OUT kept bigint[], OUT last bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
 AS $$
@@ -41,12 +45,15 @@ DECLARE
   found_queues text[];
   served text[] := '{}';
   foreign_heads tid[];
-  unanswered text[];
+  unanswered bigint[];
+  unanswered_queues text[];
 BEGIN
   is_more := false;
   heads := '{}';
   bells := '{}';
   admitted := '{}';
+  heard := '{}';
+  kept := '{}';
   last := _after;
   IF NOT EXISTS (SELECT FROM {schema}._bells AS b WHERE b.n > _after) THEN
     RETURN;
@@ -56,15 +63,11 @@ BEGIN
     RETURN;
   END IF;
   FOR look IN 1 .. 4 LOOP
-    WITH taken AS (
-      DELETE FROM {schema}._bells AS b USING (
-        SELECT c.ctid AS tid FROM {schema}._bells AS c WHERE c.n > last ORDER BY c.n LIMIT most
-      ) AS first
-      WHERE b.ctid = first.tid
-      RETURNING b.n, b.queue
-    )
-    SELECT count(*) = most, coalesce(max(t.n), last), array_agg(t.n), array_agg(t.queue)
-    INTO is_more, last, numbers, rung FROM taken AS t;
+    SELECT count(*) = most, coalesce(max(f.n), last), array_agg(f.n), array_agg(f.queue)
+    INTO is_more, last, numbers, rung FROM (
+      SELECT b.n, b.queue FROM {schema}._bells AS b WHERE b.n > last ORDER BY b.n LIMIT most
+    ) AS f;
+    heard := heard || numbers;
     IF EXISTS (SELECT FROM {schema}._paused AS p WHERE p.kind = 'queue') THEN
       SELECT array_agg(u.n), array_agg(u.name) INTO numbers, rung
       FROM unnest(numbers, rung) AS u (n, name)
@@ -77,8 +80,9 @@ BEGIN
       array_agg(q.n) FILTER (WHERE h.is_ours),
       array_agg(q.name) FILTER (WHERE h.is_ours),
       array_agg(h.tid) FILTER (WHERE NOT h.is_ours),
+      array_agg(q.n) FILTER (WHERE a.is_busy IS NULL AND h.tid IS NULL),
       array_agg(q.name) FILTER (WHERE a.is_busy IS NULL AND h.tid IS NULL)
-    INTO found_heads, found_bells, found_queues, foreign_heads, unanswered
+    INTO found_heads, found_bells, found_queues, foreign_heads, unanswered, unanswered_queues
     FROM (
       -- A queue that has a head by an earlier look gets no other: a better job may have come since.
       SELECT u.name, min(u.n) AS n FROM unnest(numbers, rung) AS u (n, name)
@@ -89,8 +93,8 @@ BEGIN
       WHERE j.queue = q.name AND j.queue IS NOT NULL AND j.state IN ('ready', 'running') LIMIT 1
     ) AS a ON true
     LEFT JOIN LATERAL (
-      SELECT w.ctid AS tid, w.task = ANY (_tasks) AND NOT w.suspect
-        AND (w.flags && _forbidden) IS NOT TRUE AS is_ours
+      SELECT w.ctid AS tid, w.task IN (SELECT t.name FROM unnest(_tasks) AS t (name))
+        AND NOT w.suspect AND (w.flags && _forbidden) IS NOT TRUE AS is_ours
       FROM {schema}._jobs AS w
       WHERE w.state = 'waiting' AND w.queue = q.name AND a.is_busy IS NULL
       ORDER BY w.priority, w.run_at, w.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
@@ -101,14 +105,14 @@ BEGIN
     IF foreign_heads IS NOT NULL THEN
       admitted := admitted || {schema}._make_ready(foreign_heads);
     END IF;
-    -- Where every waiting job is held by somebody's transaction the bell must ring again.
     IF unanswered IS NOT NULL THEN
-      INSERT INTO {schema}._bells (queue)
-      SELECT q.name FROM unnest(unanswered) AS q (name)
-      CROSS JOIN LATERAL (
-        SELECT FROM {schema}._jobs AS w WHERE w.state = 'waiting' AND w.queue = q.name
-        ORDER BY w.priority, w.run_at, w.id LIMIT 1
-      ) AS h;
+      kept := kept || ARRAY(
+        SELECT q.n FROM unnest(unanswered, unanswered_queues) AS q (n, name)
+        CROSS JOIN LATERAL (
+          SELECT FROM {schema}._jobs AS w WHERE w.state = 'waiting' AND w.queue = q.name
+          ORDER BY w.priority, w.run_at, w.id LIMIT 1
+        ) AS h
+      );
     END IF;
     EXIT WHEN NOT is_more OR cardinality(heads) >= _limit;
   END LOOP;
@@ -129,8 +133,8 @@ BEGIN
 END $$;
 
 -- Queues whose ready head this worker may not run, while a job behind it is one that it may: put
--- that job in the head's place. Looks at 200 queues per task, after `_after` by name; says where
--- to go on.
+-- that job in the head's place. Looks at 200 queues per task, fewer where there are more than ten
+-- tasks, after `_after` by name; says where to go on.
 CREATE FUNCTION {schema}._exchange_heads(
   _tasks text[], _suspects integer, _forbidden text[], _after text,
   OUT heads bigint[], OUT candidates bigint[], OUT next_after text
@@ -138,6 +142,7 @@ CREATE FUNCTION {schema}._exchange_heads(
 SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 DECLARE
+  most integer := greatest(1, least(200, 2000 / greatest(cardinality(_tasks), 1)));
   swap record;
   held record;
 BEGIN
@@ -162,17 +167,17 @@ BEGIN
         WHERE w.state = 'waiting' AND w.task = s.task AND w.queue > s.queue
         ORDER BY w.queue LIMIT 1
       ), s.n + 1
-      FROM step AS s WHERE s.queue IS NOT NULL AND s.n < 200
+      FROM step AS s WHERE s.queue IS NOT NULL AND s.n < most
     )
     SELECT DISTINCT ON (s.queue)
       s.queue, h.id AS head, c.id AS candidate,
-      (SELECT min(x.queue) FROM step AS x WHERE x.n = 200) AS go_on
+      (SELECT min(x.queue) FROM step AS x WHERE x.n = most) AS go_on
     FROM step AS s
     LEFT JOIN LATERAL (
       SELECT h.* FROM {schema}._jobs AS h
       WHERE h.queue = s.queue AND h.queue IS NOT NULL AND h.state IN ('ready', 'running')
     ) AS h ON h.state = 'ready' AND (
-      h.task <> ALL (_tasks) OR (h.suspect AND _suspects = 0) OR h.flags && _forbidden
+      (h.task IN (SELECT t.name FROM unnest(_tasks) AS t (name))) IS NOT TRUE OR (h.suspect AND _suspects = 0) OR h.flags && _forbidden
     )
     LEFT JOIN LATERAL (
       SELECT w.id, w.priority, w.run_at FROM {schema}._jobs AS w
@@ -239,42 +244,31 @@ RETURN concat_ws(
 
 -- Lock the best claimable jobs of these tasks: their places in the table, in no order. `_held` are
 -- the jobs in batches. One ordered branch per task, merged: nothing is read that is not returned,
--- but for those and one row per task. A branch starts after the mark of its task. The number of
--- branches is fixed, so that the plan is made once in a session; tasks beyond the given ones are
--- NULL and cost nothing. `_pick_many` is for more tasks than anybody should have: it reads up to
--- `_limit` rows of each.
+-- but for those and one row per task. A branch starts after the mark of its task: {priority,
+-- run_at in microseconds, id}, and before every job where it has none. The number of branches is
+-- fixed, so that the plan is made once in a session; tasks beyond the given ones are NULL and cost
+-- nothing.
 DO $build$
 DECLARE
-  variant text;
+  variant integer;
   branches text;
 BEGIN
-  FOREACH variant IN ARRAY ARRAY['1', '4', '16', '64', 'many'] LOOP
-    IF variant = 'many' THEN
-      branches := $branch$
-        SELECT b.* FROM unnest(_tasks, _priorities, _run_ats, _ids)
-          AS t (task, priority, run_at, id)
-        CROSS JOIN LATERAL (
-          SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
-          WHERE j.state = 'ready' AND NOT j.suspect AND j.task = t.task
-            AND (j.priority, j.run_at, j.id) > (t.priority, t.run_at, t.id)
-            AND (j.deliveries > 0 OR NOT _held @> j.id)
-            AND (j.flags && _forbidden) IS NOT TRUE
-          ORDER BY j.priority, j.run_at, j.id LIMIT _limit
-        ) AS b$branch$;
-    ELSE
-      SELECT string_agg(format($branch$
-        (SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
-         WHERE j.state = 'ready' AND NOT j.suspect AND j.task = _tasks[%1$s]
-           AND (j.priority, j.run_at, j.id) > (_priorities[%1$s], _run_ats[%1$s], _ids[%1$s])
-           AND (j.deliveries > 0 OR NOT _held @> j.id)
-           AND (j.flags && _forbidden) IS NOT TRUE
-         ORDER BY j.priority, j.run_at, j.id)$branch$, n), ' UNION ALL ')
-      INTO branches FROM generate_series(1, variant::integer) AS n;
-    END IF;
+  FOREACH variant IN ARRAY ARRAY[1, 4, 16] LOOP
+    SELECT string_agg(format($branch$
+      (SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+       WHERE j.state = 'ready' AND NOT j.suspect AND j.task = _tasks[%1$s]
+         AND (j.priority, j.run_at, j.id) > (
+           coalesce(_marks[%1$s][1], -2147483649),
+           timestamptz 'epoch' + coalesce(_marks[%1$s][2], 0) * interval '1 microsecond',
+           coalesce(_marks[%1$s][3], 0))
+         AND (j.deliveries > 0 OR NOT _held @> j.id)
+         AND (j.flags && _forbidden) IS NOT TRUE
+       ORDER BY j.priority, j.run_at, j.id)$branch$, n), ' UNION ALL ')
+    INTO branches FROM generate_series(1, variant) AS n;
     EXECUTE format($function$
       CREATE FUNCTION {schema}._pick_%s(
-        _tasks text[], _limit integer, _suspects integer, _forbidden text[],
-        _priorities integer[], _run_ats timestamptz[], _ids bigint[], _held int8multirange
+        _tasks text[], _limit integer, _suspects integer, _forbidden text[], _marks bigint[],
+        _held int8multirange
       ) RETURNS tid[] LANGUAGE plpgsql AS $pick$
       BEGIN
         RETURN ARRAY(
@@ -299,26 +293,128 @@ BEGIN
   END LOOP;
 END $build$;
 
+-- The same for any number of tasks; `spare` is how many jobs it read and did not take.
+--
+-- It first reads the best job of each task. The best `_limit` of these name the tasks that matter.
+-- Then it reads some jobs of each of them, and more for as long as all that was read of one task is
+-- among the best `_limit`: at least four times as many each time, but none that comes after the
+-- last of the best known so far. So a look reads a few times `_limit` jobs however they are spread
+-- over the tasks, and there are few looks. Where other claims have locked some of the best, it
+-- goes on after them.
+CREATE FUNCTION {schema}._pick_many(
+  _tasks text[], _limit integer, _suspects integer, _forbidden text[], _marks bigint[],
+  _held int8multirange, OUT picked tid[], OUT spare bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+  names text[];
+  marks bigint[];
+  wanted integer;
+  each integer;
+  best tid[];
+  last bigint[];
+  after bigint[];
+  is_short boolean;
+  read bigint;
+  suspects integer;
+  found_names text[];
+  found_marks bigint[];
+BEGIN
+  picked := '{}';
+  spare := 0;
+  LOOP
+    names := _tasks;
+    marks := _marks;
+    wanted := _limit - cardinality(picked);
+    each := 1;
+    last := NULL;
+    LOOP
+      WITH start AS (
+        SELECT t.name,
+          coalesce(marks[t.n][1], -2147483649) AS priority, coalesce(marks[t.n][2], 0) AS micros,
+          coalesce(marks[t.n][3], 0) AS id
+        FROM unnest(names) WITH ORDINALITY AS t (name, n)
+      ),
+      read AS MATERIALIZED (
+        SELECT s.name, ARRAY[s.priority, s.micros, s.id] AS mark, r.*
+        FROM start AS s CROSS JOIN LATERAL (
+          SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+          WHERE j.state = 'ready' AND NOT j.suspect AND j.task = s.name
+            AND (j.priority, j.run_at, j.id) > (
+              s.priority, timestamptz 'epoch' + s.micros * interval '1 microsecond', s.id)
+            AND (j.priority, j.run_at, j.id) <= (
+              coalesce(last[1], 2147483648),
+              timestamptz 'epoch' + coalesce(last[2], 0) * interval '1 microsecond',
+              coalesce(last[3], 0))
+            AND (j.deliveries > 0 OR NOT _held @> j.id)
+            AND (j.flags && _forbidden) IS NOT TRUE
+          ORDER BY j.priority, j.run_at, j.id LIMIT each
+        ) AS r
+      ),
+      best_of AS MATERIALIZED (
+        SELECT u.* FROM (
+          SELECT r.* FROM read AS r
+          UNION ALL
+          (SELECT NULL, NULL, j.ctid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+           WHERE j.state = 'ready' AND j.suspect
+             AND (j.task IN (SELECT t.name FROM unnest(_tasks) AS t (name))) IS TRUE
+             AND (after IS NULL OR (j.priority, j.run_at, j.id) > (
+               after[1], timestamptz 'epoch' + after[2] * interval '1 microsecond', after[3]))
+             AND (j.flags && _forbidden) IS NOT TRUE
+           ORDER BY j.priority, j.run_at, j.id LIMIT _suspects)
+        ) AS u ORDER BY u.priority, u.run_at, u.id LIMIT wanted
+      )
+      SELECT
+        ARRAY(SELECT b.tid FROM best_of AS b),
+        (SELECT ARRAY[b.priority, {schema}._micros(b.run_at), b.id] FROM best_of AS b
+         OFFSET wanted - 1),
+        EXISTS (SELECT FROM best_of AS b WHERE b.name IS NOT NULL
+                GROUP BY b.name HAVING count(*) = each),
+        (SELECT count(*) FROM read),
+        (SELECT count(*) FROM best_of AS b WHERE b.name IS NULL),
+        CASE WHEN each = 1 THEN ARRAY(SELECT b.name FROM best_of AS b WHERE b.name IS NOT NULL) END,
+        CASE WHEN each = 1 THEN ARRAY(SELECT b.mark FROM best_of AS b WHERE b.name IS NOT NULL) END
+      INTO best, last, is_short, read, suspects, found_names, found_marks;
+      spare := spare + read;
+      EXIT WHEN NOT is_short;
+      IF each = 1 THEN
+        names := found_names;
+        marks := found_marks;
+      END IF;
+      each := greatest(4 * each, 2 * wanted / cardinality(names));
+    END LOOP;
+    picked := picked || ARRAY(
+      SELECT l.tid FROM unnest(best) AS b (tid)
+      CROSS JOIN LATERAL (
+        SELECT r.ctid AS tid FROM {schema}._jobs AS r
+        WHERE r.ctid = b.tid AND r.state = 'ready' AND (r.deliveries > 0 OR NOT _held @> r.id)
+        FOR NO KEY UPDATE SKIP LOCKED
+      ) AS l
+    );
+    EXIT WHEN last IS NULL OR cardinality(picked) >= _limit;
+    after := last;
+    _suspects := _suspects - suspects;
+    _marks := ARRAY(
+      SELECT greatest(after, ARRAY[
+        coalesce(_marks[n][1], -2147483649), coalesce(_marks[n][2], 0), coalesce(_marks[n][3], 0)
+      ]) FROM generate_series(1, cardinality(_tasks)) AS n
+    );
+  END LOOP;
+  spare := spare - cardinality(picked);
+END $$;
+
 -- Lock up to `_limit` jobs that are neither running nor in a batch, as `_pick_…` does.
 CREATE FUNCTION {schema}._pick(
-  _tasks text[], _limit integer, _suspects integer, _forbidden text[], _marks json
-) RETURNS tid[] LANGUAGE plpgsql AS $$
+  _tasks text[], _limit integer, _suspects integer, _forbidden text[], _marks bigint[],
+  OUT picked tid[], OUT spare bigint
+) LANGUAGE plpgsql AS $$
 DECLARE
-  priorities integer[] := array_fill(-2147483648, ARRAY[cardinality(_tasks)]);
-  run_ats timestamptz[] := array_fill(timestamptz '-infinity', ARRAY[cardinality(_tasks)]);
-  ids bigint[] := array_fill(0::bigint, ARRAY[cardinality(_tasks)]);
   bases bigint[];
   held int8multirange;
-  picked tid[] := '{}';
 BEGIN
-  IF _marks IS NOT NULL THEN
-    FOR place IN 1 .. cardinality(_tasks) LOOP
-      CONTINUE WHEN _marks -> _tasks[place] IS NULL;
-      priorities[place] := (_marks -> _tasks[place] ->> 0)::integer;
-      run_ats[place] := timestamptz 'epoch'
-        + (_marks -> _tasks[place] ->> 1)::bigint * interval '1 microsecond';
-      ids[place] := (_marks -> _tasks[place] ->> 2)::bigint;
-    END LOOP;
+  picked := '{}';
+  spare := 0;
+  IF cardinality(_tasks) = 0 OR _limit <= 0 THEN
+    RETURN;
   END IF;
   bases := ARRAY(SELECT b.base FROM {schema}._batches AS b);
   -- To pass by a row that another claim has locked costs many times what one of its batch does: so
@@ -337,24 +433,17 @@ BEGIN
       FROM {schema}._batches AS b CROSS JOIN LATERAL unnest(b.ids) AS r (span)
       WHERE b.base = ANY (bases);
     END IF;
+    spare := cardinality(_tasks);  -- each branch reads one job ahead
     CASE
-      WHEN cardinality(_tasks) = 0 OR _limit <= 0 THEN
-        EXIT;
       WHEN cardinality(_tasks) = 1 THEN
-        picked := {schema}._pick_1(
-          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
+        picked := {schema}._pick_1(_tasks, _limit, _suspects, _forbidden, _marks, held);
       WHEN cardinality(_tasks) <= 4 THEN
-        picked := {schema}._pick_4(
-          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
+        picked := {schema}._pick_4(_tasks, _limit, _suspects, _forbidden, _marks, held);
       WHEN cardinality(_tasks) <= 16 THEN
-        picked := {schema}._pick_16(
-          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
-      WHEN cardinality(_tasks) <= 64 THEN
-        picked := {schema}._pick_64(
-          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
+        picked := {schema}._pick_16(_tasks, _limit, _suspects, _forbidden, _marks, held);
       ELSE
-        picked := {schema}._pick_many(
-          _tasks, _limit, _suspects, _forbidden, priorities, run_ats, ids, held);
+        SELECT m.picked, m.spare INTO picked, spare
+        FROM {schema}._pick_many(_tasks, _limit, _suspects, _forbidden, _marks, held) AS m;
     END CASE;
     -- A batch that was written in the meantime may have some of these: pick again, without them.
     EXIT WHEN picked = '{}' OR NOT EXISTS (
@@ -365,7 +454,6 @@ BEGIN
     );
     bases := ARRAY(SELECT b.base FROM {schema}._batches AS b);
   END LOOP;
-  RETURN picked;
 END $$;
 
 -- Take claimable jobs; in (priority, run_at, id) order if there are more than `_limit`, though they
@@ -375,12 +463,13 @@ END $$;
 -- Where at least `_least` of them are plain they become a batch, and `is_batch` says so. `_ended`
 -- are batches of this caller in which nothing is left.
 --
--- `_marks` gives per task the place to start after, `_bell` the same for the bells: where index
--- entries of claimed jobs cannot be removed yet (an old snapshot is open) they pile up before it.
--- `entries` is how many index entries were read, so that the caller can tell.
+-- `_marks` gives per task the place to start after (in the order of `_tasks`, or none at all),
+-- `_bell` the same for the bells: where index entries of claimed jobs cannot be removed yet (an old
+-- snapshot is open) they pile up before it. `entries` is how many index entries were read, but for
+-- those of claimable jobs that were not taken, so that the caller can tell.
 CREATE FUNCTION {schema}._claim(
   _worker text, _tasks text[], _limit integer, _suspects integer, _lease float8, _base bigint,
-  _longer json, _forbidden text[], _past_heads boolean, _after text, _marks json,
+  _longer jsonb, _forbidden text[], _past_heads boolean, _after text, _marks bigint[],
   _bell bigint, _least integer, _ended bigint[], _now timestamptz DEFAULT NULL,
   OUT leases text, OUT is_batch boolean, OUT is_more boolean, OUT next_after text,
   OUT next_bell bigint, OUT entries bigint
@@ -397,8 +486,10 @@ DECLARE
   exchange record;
   heads tid[] := '{}';
   left_over tid[];
+  kept_bells bigint[] := '{}';
   is_over boolean := false;
   picked tid[];
+  spare bigint;
   plain bigint[] := '{}';
   others text;
   before bigint := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
@@ -429,14 +520,15 @@ BEGIN
     ));
   END IF;
   IF is_paused THEN
-    _tasks := ARRAY(
-      SELECT t FROM unnest(_tasks) AS t
-      WHERE NOT EXISTS (SELECT FROM {schema}._paused AS p WHERE p.kind = 'task' AND p.name = t)
-    );
+    SELECT coalesce(array_agg(t.name ORDER BY t.n), '{}'), coalesce(array_agg(
+      ARRAY[_marks[t.n][1], _marks[t.n][2], _marks[t.n][3]] ORDER BY t.n), '{}')
+    INTO _tasks, _marks FROM unnest(_tasks) WITH ORDINALITY AS t (name, n)
+    WHERE NOT EXISTS (SELECT FROM {schema}._paused AS p WHERE p.kind = 'task' AND p.name = t.name);
   END IF;
   IF is_rung THEN
     admission := {schema}._admit(_tasks, _limit, _forbidden, _bell);
     heads := admission.heads;
+    kept_bells := admission.kept;
     is_more := admission.is_more;
     next_bell := admission.last;
   END IF;
@@ -444,7 +536,8 @@ BEGIN
     exchange := {schema}._exchange_heads(_tasks, _suspects, _forbidden, _after);
     next_after := exchange.next_after;
   END IF;
-  picked := {schema}._pick(_tasks, _limit, _suspects, _forbidden, _marks);
+  SELECT p.picked, p.spare INTO picked, spare
+  FROM {schema}._pick(_tasks, _limit, _suspects, _forbidden, _marks) AS p;
   IF heads <> '{}' AND cardinality(picked) + cardinality(heads) > _limit THEN
     is_over := true;
     SELECT
@@ -460,14 +553,9 @@ BEGIN
     IF cardinality(left_over) > _limit THEN
       PERFORM {schema}._make_ready(left_over);
     ELSIF left_over IS NOT NULL THEN
-      WITH rung AS (
-        INSERT INTO {schema}._bells (n, queue) OVERRIDING SYSTEM VALUE
-        SELECT h.n, j.queue FROM unnest(left_over) AS l (tid)
-        JOIN unnest(admission.heads, admission.bells) AS h (tid, n) ON h.tid = l.tid
-        JOIN {schema}._jobs AS j ON j.ctid = l.tid
-        RETURNING n
-      )
-      SELECT least(next_bell, min(r.n) - 1) INTO next_bell FROM rung AS r;
+      SELECT kept_bells || array_agg(h.n), least(next_bell, min(h.n) - 1)
+      INTO kept_bells, next_bell FROM unnest(left_over) AS l (tid)
+      JOIN unnest(admission.heads, admission.bells) AS h (tid, n) ON h.tid = l.tid;
     END IF;
   END IF;
   -- Entries of ended batches, too, stay in their index while an old snapshot is open, and every
@@ -478,7 +566,7 @@ BEGIN
     SELECT array_agg(j.id), string_agg({schema}._lease(j, _base, 1, to_json(_worker)), ',')
     INTO plain, leases FROM {schema}._jobs AS j
     WHERE j.ctid = ANY (picked) AND j.deliveries = 0 AND j.key IS NULL AND j.queue IS NULL
-      AND _longer -> j.task IS NULL;
+      AND NOT _longer ? j.task;
   END IF;
   is_batch := cardinality(plain) >= _least;
   -- Those who end a worker, and those who ask what became of this claim, lock its row. Whoever came
@@ -509,7 +597,7 @@ BEGIN
         lease = (_longer ->> j.task)::float8
       WHERE j.ctid = ANY (picked || heads) AND NOT (
         is_batch AND j.deliveries = 0 AND j.key IS NULL AND j.queue IS NULL
-        AND _longer -> j.task IS NULL
+        AND NOT _longer ? j.task
       )
       RETURNING j.*
     )
@@ -518,12 +606,19 @@ BEGIN
   END IF;
   leases := '[' || concat_ws(',', leases, others) || ']';
   entries := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
-    + pg_stat_get_xact_tuples_returned({bells_index}::regclass) - before;
+    + pg_stat_get_xact_tuples_returned({bells_index}::regclass) - before - spare;
   IF _past_heads THEN
     PERFORM {schema}._put_back(exchange.heads, exchange.candidates);
   END IF;
-  -- What this call made ready or held, and does not take, is for others.
   IF is_rung THEN
+    IF kept_bells <> '{}' THEN
+      admission.heard := ARRAY(
+        SELECT h.n FROM unnest(admission.heard) AS h (n)
+        WHERE h.n NOT IN (SELECT k.n FROM unnest(kept_bells) AS k (n))
+      );
+    END IF;
+    DELETE FROM {schema}._bells AS b WHERE b.n = ANY (admission.heard);
+    -- What this call made ready or held, and does not take, is for others.
     PERFORM pg_notify({channel}, '') WHERE is_over OR EXISTS (
       SELECT FROM {schema}._jobs AS j WHERE j.id = ANY (admission.admitted) AND j.state = 'ready'
     );
