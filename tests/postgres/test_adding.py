@@ -14,10 +14,10 @@ import pytest
 
 from tests.postgres.cluster import Schema
 from windlass import App, Job
-from windlass.errors import OutcomeUnknownError, StoreError
+from windlass.errors import OutcomeUnknownError, StoreBusyError, StoreError
 from windlass.model.job import JobSpec
 from windlass.store.records import NewJob
-from windlass.stores.postgres import PostgresStore, lines
+from windlass.stores.postgres import PostgresStore, keyed, lines
 
 LATER = datetime(2090, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 PLAIN: list[dict[str, Any]] = [
@@ -313,3 +313,51 @@ def test_a_connection_is_made_when_it_is_needed_and_used_again(
 
     # The first looks at the schema.
     assert [run(nothing()), run(one()), run(others())] == [1, 2, 2]
+
+
+def test_adds_that_wait_for_a_held_key_hold_up_no_other(schema: Schema) -> None:
+    """However many there are; they use a few connections, and go on when the key is free."""
+    held, adds = 4, 60
+
+    async def work() -> None:
+        async with opened(schema, listen=False) as store:
+            await store.enqueue([NewJob("t", key=f"held {n}") for n in range(held)])
+            with psycopg.connect(schema.url) as other, watching(schema) as look:
+                other.execute(f'SELECT FROM "{schema.name}"._jobs FOR UPDATE'.encode())
+                blocked = [
+                    asyncio.create_task(store.enqueue([NewJob("new", key=f"held {n % held}")]))
+                    for n in range(adds)
+                ]
+                await waits_for_the_lock(other)
+                for n in range(20):
+                    [job] = await store.enqueue([NewJob("t", key=f"free {n}")])
+                    assert job.key == f"free {n}"
+                both = [NewJob("both", key="held 1"), NewJob("both", key="free 1")]
+                blocked.append(asyncio.create_task(store.enqueue(both)))
+                await store.enqueue([NewJob("t", key="free 2")])
+                assert not any(task.done() for task in blocked)
+                assert len(look()) <= 12
+            answers = await asyncio.gather(*blocked)
+            assert all(job.task in ("new", "both") for jobs in answers for job in jobs)
+            assert sum((await store.counts()).values()) == held + 20
+
+    asyncio.run(work())
+
+
+def test_an_add_gives_up_when_its_key_is_held_too_long(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyed, "MOST_WAIT", 0.1)
+
+    async def work() -> None:
+        async with opened(schema, listen=False) as store:
+            [job] = await store.enqueue([NewJob("t", key="k")])
+            with psycopg.connect(schema.url) as other:
+                other.execute(f'SELECT FROM "{schema.name}"._jobs FOR UPDATE'.encode())
+                for _ in range(2):
+                    with pytest.raises(StoreBusyError, match="open transaction"):
+                        await store.enqueue([NewJob("t", key="k")])
+            [again] = await store.enqueue([NewJob("t", key="k")])
+            assert (again.id, again.revision) == (job.id, 1)
+
+    asyncio.run(work())

@@ -62,6 +62,7 @@ from windlass.stores.postgres.crew import Crew, fetch_row, fetch_rows
 from windlass.stores.postgres.gather import Gather
 from windlass.stores.postgres.handlers import HandlerConnections
 from windlass.stores.postgres.joined import PostgresJoined
+from windlass.stores.postgres.keyed import KeyedAdds
 from windlass.stores.postgres.lifeline import PostgresLifeline
 from windlass.stores.postgres.lines import Lines
 from windlass.stores.postgres.listener import Listener
@@ -95,6 +96,13 @@ _ENQUEUE = (
     "SELECT at_micros::text, pg_catalog.array_to_json(ids)::text"
     " FROM {schema}._enqueue($1::text, false, $2::text::timestamptz)"
 )
+
+_ENQUEUE_KEYED = (
+    "SELECT added.jobs FROM (SELECT pg_catalog.set_config('lock_timeout', %s, true)) AS s (wait)"
+    " CROSS JOIN LATERAL {schema}._enqueue("
+    "CASE WHEN s.wait IS NOT NULL THEN %s::text END, true, %s) AS added"
+)
+"""The limit is set before jobs are added, because what is added depends on its being set."""
 
 Settlement = tuple[Lease, Outcome]
 
@@ -131,6 +139,7 @@ class PostgresStore:
         self._address = self._handlers.address
         self._crew: Crew | None = None
         self._patient: Crew | None = None
+        self._keyed: KeyedAdds | None = None
         self._lines: Lines | None = None
         self._stock: Stock | None = None
         self._local = threading.local()
@@ -163,6 +172,11 @@ class PostgresStore:
         borrow = self._handlers.borrow_for_store
         self._crew = Crew(self._address, borrow, stock=stock)
         self._patient = Crew(self._address, borrow, threads=8, stock=stock)
+        self._keyed = KeyedAdds(
+            Crew(self._address, borrow, threads=8, stock=stock),
+            Crew(self._address, borrow, stock=stock),
+            self._add_keyed,
+        )
         if borrow is None:
             self._lines = Lines(self._address, stock, self._crew.submit)
         self._handlers.open()
@@ -191,7 +205,7 @@ class PostgresStore:
             return
         listener, self._listener = self._listener, None
         lifelines, self._lifelines = self._lifelines, []
-        rest = (self._lines, self._patient, crew, self._stock, self._handlers)
+        rest = (self._lines, self._keyed, self._patient, crew, self._stock, self._handlers)
 
         def close_all() -> None:
             for part in (listener, *lifelines, *rest):
@@ -321,7 +335,8 @@ class PostgresStore:
         if not jobs:
             return []
         if any(job.key is not None for job in jobs):
-            new = await self._open_patient().run(lambda it: self._add_keyed(it, jobs))
+            assert self._keyed is not None
+            new = await self._keyed.add(jobs)
         else:
             new = await self._gather().add(jobs)
         if any(job.state is not JobState.SCHEDULED for job in new):
@@ -353,9 +368,13 @@ class PostgresStore:
         assert ids is not None
         return added(jobs, int(at or 0), _ids(ids))
 
-    def _add_keyed(self, connection: psycopg.Connection[Any], jobs: Sequence[NewJob]) -> list[Job]:
-        statement = self._sql("SELECT jobs FROM {schema}._enqueue(%s, true, %s)")
-        [text] = fetch_row(connection, statement, [encode_jobs(jobs), self._now])
+    def _add_keyed(
+        self, connection: psycopg.Connection[Any], jobs: Sequence[NewJob], wait: float
+    ) -> list[Job]:
+        """Waits for no lock longer than so many seconds."""
+        statement = self._sql(_ENQUEUE_KEYED)
+        values = [f"{wait * 1000:.0f}ms", encode_jobs(jobs), self._now]
+        [text] = fetch_row(connection, statement, values)
         return [row.job() for row in _rows(text)]
 
     def joined(self, connection: Any) -> Joined:

@@ -1,0 +1,80 @@
+"""Adding jobs with keys. An open transaction may hold a key, and then only adds with that key wait.
+
+Every add is tried at once, and waits for a lock for a moment only. One that meets a held key goes
+to a lane of its own, and with it each later add with one of its keys. The lane has a few threads
+and connections, which take turns with whatever waits there, so it never takes more of them, and
+all other adds go on as if it were empty.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+
+from windlass.errors import StoreBusyError
+from windlass.model.job import Job
+from windlass.store.records import NewJob
+from windlass.stores.postgres.crew import Crew
+
+FIRST_WAIT = 0.02
+"""Seconds for which an add waits for a lock before it counts as held up."""
+
+TURN = 0.25
+"""Seconds for which one that was held up waits before the next one has its turn."""
+
+MOST_WAIT = 20.0
+"""Seconds after which an add that is held up gives up."""
+
+Add = Callable[[psycopg.Connection[Any], Sequence[NewJob], float], list[Job]]
+
+
+class KeyedAdds:
+    """`add` writes jobs in one call, or raises StoreBusyError after waiting so many seconds."""
+
+    def __init__(self, quick: Crew, lane: Crew, add: Add) -> None:
+        self._quick = quick
+        self._lane = lane
+        self._add = add
+        self._lock = threading.Lock()
+        self._held: Counter[str] = Counter()
+        """Keys of the adds in the lane."""
+
+    async def add(self, jobs: Sequence[NewJob]) -> list[Job]:
+        keys = {job.key for job in jobs if job.key is not None}
+        if not self._are_held(keys):
+            try:
+                return await self._quick.run(lambda it: self._add(it, jobs, FIRST_WAIT))
+            except StoreBusyError:
+                pass  # in the lane there is time
+        end = time.monotonic() + MOST_WAIT
+        self._change(keys, 1)
+        try:
+            while True:
+                try:
+                    return await self._lane.run(lambda it: self._add(it, jobs, TURN))
+                except StoreBusyError:
+                    if time.monotonic() >= end:
+                        raise
+        finally:
+            self._change(keys, -1)
+
+    def _are_held(self, keys: set[str]) -> bool:
+        with self._lock:
+            return any(key in self._held for key in keys)
+
+    def _change(self, keys: set[str], by: int) -> None:
+        with self._lock:
+            for key in keys:
+                self._held[key] += by
+                if not self._held[key]:
+                    del self._held[key]
+
+    def close(self) -> None:
+        """Calls that are under way are answered first."""
+        self._quick.close()
+        self._lane.close()
