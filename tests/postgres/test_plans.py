@@ -302,6 +302,63 @@ async def _cycle(
     return seen
 
 
+def test_the_timer_does_not_read_what_it_made_ready_before(made: Schema) -> None:
+    """While somebody holds an old snapshot; and a job that is committed late is not forgotten."""
+    clock = FakeClock()
+    seen: list[tuple[int, int]] = []
+
+    async def work() -> None:
+        store = PostgresStore(made.url, schema_name=made.name, clock=clock, listen=False)
+        await store.open()
+        real = store._row
+
+        async def row(statement: str, *values: Any) -> tuple[Any, ...]:
+            answer = await real(statement, *values)
+            if "_promote(" in statement or "_next_due(" in statement:
+                seen.append((answer[-1], answer[0] if "_promote(" in statement else 1))
+            return answer
+
+        store._row = row  # type: ignore[method-assign]
+        try:
+            later = clock.now() + 3600 * 1_000_000
+            await store.enqueue([NewJob("a", run_at=later + n) for n in range(3_000)])
+            with psycopg.connect(made.url) as late:
+                late.execute(
+                    f"INSERT INTO {made.name}._jobs (run_at, created_at, updated_at, payload, state,"
+                    f" task) SELECT min(run_at), now(), now(), '{{}}', 'scheduled', 'late'"
+                    f" FROM {made.name}._jobs".encode()
+                )
+                clock.advance(3600.001)
+                assert await store.promote(500) == 500
+                await store.next_due()  # meets those 500, and then goes past them
+                seen.clear()
+                for left in (500, 1):
+                    assert await store.promote(500) == left
+                    await store.next_due()
+                assert all(read <= returned + SPARE for read, returned in seen)
+                clock.advance(0.002)
+                assert await store.promote(5_000) == 1_999  # from the very start
+                await store.next_due()
+                seen.clear()
+                for _ in range(3):
+                    assert await store.promote(10) == 0
+                    assert await store.next_due() is not None  # it will look again then
+                assert all(read <= SPARE for read, _ in seen)
+                late.commit()
+            clock.advance(2.0)
+            assert await store.next_due() == 0.0
+            assert await store.promote(10) == 1
+            clock.advance(2.0)
+            assert await store.next_due() is None
+        finally:
+            await store.close()
+
+    with psycopg.connect(made.url) as other:
+        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        _number(other, f"SELECT count(*) FROM {made.name}._jobs")
+        asyncio.run(work())
+
+
 RUNNING = (
     "INSERT INTO {0}._jobs (run_at, created_at, updated_at, payload, state, task, token, worker)"
     " SELECT now(), now(), now(), '{{}}', 'running', 'a', n, 1 FROM generate_series(1, {1}) AS n"

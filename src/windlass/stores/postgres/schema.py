@@ -115,6 +115,7 @@ def render(text: str, schema: str) -> str:
         "{turn}": f"'{turn(schema)}'::bigint",
         "{sequence}": _literal(f"{name}._jobs_id_seq") + "::regclass",
         "{ready_index}": _literal(f"{name}._jobs_ready"),
+        "{scheduled_index}": _literal(f"{name}._jobs_scheduled"),
         "{bells_index}": _literal(f"{name}._bells_pkey"),
         "{batches_index}": _literal(f"{name}._batches_pkey"),
         "{last_instant}": f"timestamptz {_literal(to_datetime(rules.LAST_INSTANT).isoformat())}",

@@ -66,7 +66,7 @@ from windlass.stores.postgres.keyed import KeyedAdds
 from windlass.stores.postgres.lifeline import PostgresLifeline
 from windlass.stores.postgres.lines import Lines
 from windlass.stores.postgres.listener import Listener
-from windlass.stores.postgres.marks import Marks, Start
+from windlass.stores.postgres.marks import Marks, Start, Timer
 from windlass.stores.postgres.transaction import JobEnding, open_transaction
 from windlass.stores.postgres.under_way import UnderWay
 from windlass.stores.postgres.wire import (
@@ -148,6 +148,7 @@ class PostgresStore:
         self._listening: list[Listening] = []
         self._lifelines: list[PostgresLifeline] = []
         self._marks: dict[str, Marks] = {}
+        self._timer = Timer(clock)
         self._after: dict[str, str] = {}
         self._unresolved: dict[int, str] = {}
         """The bases of claims whose answers were lost, and their workers."""
@@ -611,13 +612,30 @@ class PostgresStore:
         self._watch.begin(*fetch_row(connection, statement, [self._watch.machine, sent, self._now]))
 
     async def promote(self, limit: int) -> int:
-        [count] = await self._row("SELECT {schema}._promote(%s::integer, %s)", limit, self._now)
+        start = self._timer.start()
+        count, reached, entries = await self._row(
+            "SELECT count, reached, entries FROM {schema}._promote(%s::integer, %s::bigint[], %s)",
+            limit,
+            [start.run_at, start.job_id],
+            self._now,
+        )
+        self._timer.promoted(start, count, reached, entries)
         if count:
             self._hint_here()
         return int(count)
 
     async def next_due(self) -> float | None:
-        [due] = await self._row("SELECT {schema}._next_due(%s)", self._now)
+        """Where it looked after a mark only, not later than the next look from the very start."""
+        start = self._timer.start()
+        due, place, entries = await self._row(
+            "SELECT due, place, entries FROM {schema}._next_due(%s::bigint[], %s)",
+            [start.run_at, start.job_id],
+            self._now,
+        )
+        self._timer.found(start, place, entries)
+        if start.began is None:
+            pause = self._timer.pause
+            due = pause if due is None else min(due, pause)
         return None if due is None else max(0.0, float(due))
 
     async def prune(self, limit: int) -> int:
