@@ -35,6 +35,7 @@ class _Pair:
     lose_at: int = 0
     """The number of the answer to withhold; 0 is none."""
     drop: _Drop | None = None
+    is_silent: bool = False
 
 
 class FaultProxy(ThreadedServer):
@@ -74,6 +75,11 @@ class FaultProxy(ThreadedServer):
         What was sent meanwhile arrives after `restore()`.
         """
         self.call(self._set_flowing(False))
+
+    def silence(self) -> None:
+        """Carry nothing more on the connections that are open now, not even their end, as a router
+        does that forgot them. New ones are carried; the old ones stay silent until `cut()`."""
+        self.call(self._silence())
 
     def refuse(self) -> None:
         """Refuse new connections and reset the old ones."""
@@ -135,7 +141,7 @@ class FaultProxy(ThreadedServer):
             )
         except asyncio.IncompleteReadError:
             # One side has ended; the other is told when the network carries anything at all.
-            await self._flow()
+            await self._flow(pair)
         except OSError:
             self._reset(pair)
         finally:
@@ -148,7 +154,7 @@ class FaultProxy(ThreadedServer):
     ) -> None:
         while True:
             request = await read_message(reader)
-            await self._flow()
+            await self._flow(pair)
             drop = self._drop
             if drop is not None and drop is not pair.drop and drop.marker in request:
                 pair.drop = drop
@@ -164,7 +170,7 @@ class FaultProxy(ThreadedServer):
     ) -> None:
         while True:
             answer = await read_message(reader)
-            await self._flow()
+            await self._flow(pair)
             withheld = pair.lose_at != 0 and pair.answered + 1 >= pair.lose_at
             ready = answer[:1] == b"Z"
             pair.answered += ready
@@ -196,10 +202,12 @@ class FaultProxy(ThreadedServer):
         writer.write(content)
         await writer.drain()
 
-    async def _flow(self) -> None:
-        """Pass at once, or after the end of the black hole."""
+    async def _flow(self, pair: _Pair | None = None) -> None:
+        """Pass at once, or after the end of the black hole; never, on a silent connection."""
         self.held += 1
         try:
+            if pair is not None and pair.is_silent:
+                await asyncio.Event().wait()
             await self._flowing.wait()
         finally:
             self.held -= 1
@@ -212,6 +220,10 @@ class FaultProxy(ThreadedServer):
     async def _cut(self) -> None:
         for pair in list(self._pairs):
             self._reset(pair)
+
+    async def _silence(self) -> None:
+        for pair in self._pairs:
+            pair.is_silent = True
 
     async def _set_flowing(self, flowing: bool) -> None:
         if flowing:

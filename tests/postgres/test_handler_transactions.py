@@ -18,7 +18,7 @@ from windlass import App, Context, JobState, Retry, SyncContext
 from windlass.errors import LeaseLostError
 from windlass.model.job import Job
 from windlass.store.records import ClaimRequest, NewJob
-from windlass.stores.postgres import PostgresStore, handlers
+from windlass.stores.postgres import PostgresStore, pool
 from windlass.stores.postgres.transaction import JobEnding, _has_committed
 
 Steps = Generator[Any, Any, None]
@@ -453,17 +453,19 @@ def test_connections_and_queries(app: App, schema: Schema, kind: str) -> None:
     @app.task(name="async def", max_attempts=1)
     async def on_loop(ctx: Context) -> None:
         async with ctx.connection() as connection:
-            connection.execute(insert(schema), [1])
+            assert isinstance(connection, psycopg.AsyncConnection)
+            await connection.execute(insert(schema), [1])
         try:
             async with ctx.connection() as connection:
-                connection.execute(insert(schema), [2])
+                await connection.execute(insert(schema), [2])
                 raise LookupError
         except LookupError:
             pass
         seen.append(await ctx.query(insert(schema), [3]))
         seen.append(await ctx.query(insert(schema) + " RETURNING n", [4]))
         seen.append(await ctx.query("SELECT '%'"))
-        seen.append(await ctx.query("SELECT %(a)s || '%%'", {"a": "x"}))
+        [row] = await ctx.query("SELECT %(a)s || '%%' AS text, 1 AS text", {"a": "x"})
+        seen.append([row["text"], row[1], dict(row)])
 
     @app.task(name="def", max_attempts=1)
     def in_thread(ctx: SyncContext) -> None:
@@ -478,12 +480,42 @@ def test_connections_and_queries(app: App, schema: Schema, kind: str) -> None:
         seen.append(ctx.query(insert(schema), [3]))
         seen.append(ctx.query(insert(schema) + " RETURNING n", [4]))
         seen.append(ctx.query("SELECT '%'"))
-        seen.append(ctx.query("SELECT %(a)s || '%%'", {"a": "x"}))
+        [row] = ctx.query("SELECT %(a)s || '%%' AS text, 1 AS text", {"a": "x"})
+        seen.append([row["text"], row[1], dict(row)])
 
     job = run(app, lambda: worked(app, on_loop if kind == "async def" else in_thread))
     assert job.last_error is None
-    assert seen == [[], [(4,)], [("%",)], [("x%",)]]
+    assert seen == [[], [(4,)], [("%",)], ["x%", 1, {"text": "x%"}]]
     assert effects(schema) == [1, 3, 4]
+
+
+def test_a_blocking_connection_on_the_loop_is_refused(app: App) -> None:
+    @app.task(max_attempts=1)
+    async def effect(ctx: Context) -> None:
+        with ctx.connection():
+            pass
+
+    job = run(app, lambda: worked(app, effect))
+    assert "async with ctx.connection()" in (job.last_error or "")
+
+
+def test_jobs_added_through_an_async_connection_share_its_fate(app: App, schema: Schema) -> None:
+    @app.task
+    async def after(n: int) -> None: ...
+
+    @app.task(max_attempts=1)
+    async def effect(ctx: Context) -> None:
+        async with ctx.connection() as connection:
+            await after.using(connection=connection).aenqueue(n=1)
+        async with ctx.connection() as connection:
+            await after.using(connection=connection).aenqueue(n=2)
+            raise LookupError
+
+    async def body() -> list[Any]:
+        await worked(app, effect)
+        return [job.payload["n"] for job in await app.client.list_jobs(task="after")]
+
+    assert run(app, body) == [1]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -566,7 +598,7 @@ def test_handlers_that_hold_all_connections_stall_nobody_else(schema: Schema, ki
 def test_handlers_that_wait_leave_the_holders_a_thread(
     schema: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "WAIT_LIMIT", 2.0)
+    monkeypatch.setattr(pool, "WAIT_LIMIT", 2.0)
     assert hold_all_connections(schema, "async def", threads=6) == 0
 
 

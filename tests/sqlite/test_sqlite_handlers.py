@@ -114,6 +114,108 @@ def test_the_wrong_kind_of_with_is_refused_at_once(app: App) -> None:
     assert "async with ctx.transaction()" in failed.last_error
 
 
+def worked(app: App, task: Any) -> Any:
+    async def body() -> Any:
+        job = await task.aenqueue()
+        await app.run_once()
+        return await app.client.get_job(job.id)
+
+    return run(app, body)
+
+
+def test_an_async_handler_awaits_its_connection(app: App, tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    @app.task(max_attempts=1, keep=60)
+    async def effect(ctx: Context) -> None:
+        async with ctx.connection() as db:
+            added = await db.execute("INSERT INTO effects VALUES (?)", [1])
+            seen.append((added.rowcount, added.lastrowid))
+            await db.executemany("INSERT INTO effects VALUES (?)", [[2], [3]])
+        async with ctx.connection() as db:
+            cursor = await db.execute("SELECT n FROM effects ORDER BY n")
+            seen.append([column[0] for column in cursor.description])
+            seen.append([await cursor.fetchone(), *await cursor.fetchmany(1)])
+            seen.append([row async for row in cursor])
+            await cursor.close()
+            await db.execute("INSERT INTO effects VALUES (4)")
+            await db.rollback()
+            await db.execute("INSERT INTO effects VALUES (5)")
+            await db.commit()
+            assert db.connection.in_transaction is False
+        try:
+            async with ctx.connection() as db:
+                await db.execute("INSERT INTO effects VALUES (6)")
+                raise LookupError
+        except LookupError:
+            pass
+        async with ctx.connection() as db:
+            await db.executescript("INSERT INTO effects VALUES (7); INSERT INTO effects VALUES (8)")
+
+    assert worked(app, effect).last_error is None
+    assert seen == [(1, 1), ["n"], [(1,), (2,)], [(3,)]]
+    assert rows(tmp_path) == [(1,), (2,), (3,), (5,), (7,), (8,)]
+
+
+@pytest.mark.parametrize("kind", ["async def", "def"])
+def test_rows_have_names(app: App, kind: str) -> None:
+    seen: list[Any] = []
+
+    @app.task(name="async def", max_attempts=1, keep=60)
+    async def on_loop(ctx: Context) -> None:
+        seen.extend(await ctx.query("SELECT ? AS a, 2 AS b", [1]))
+        assert await ctx.query("INSERT INTO effects VALUES (1)") == []
+        async with ctx.transaction() as tx:
+            seen.extend(await tx.execute("SELECT 1 AS a, 2 AS b"))
+
+    @app.task(name="def", max_attempts=1, keep=60)
+    def in_thread(ctx: SyncContext) -> None:
+        seen.extend(ctx.query("SELECT ? AS a, 2 AS b", [1]))
+        assert ctx.query("INSERT INTO effects VALUES (1)") == []
+        with ctx.transaction() as tx:
+            seen.extend(tx.execute("SELECT 1 AS a, 2 AS b"))
+
+    assert worked(app, on_loop if kind == "async def" else in_thread).last_error is None
+    assert len(seen) == 2
+    for row in seen:
+        assert row == (1, 2)
+        assert (row["a"], row["b"], row[1], dict(row)) == (1, 2, 2, {"a": 1, "b": 2})
+        with pytest.raises(KeyError):
+            row["c"]
+
+
+ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
+
+
+@pytest.mark.parametrize("kind", ["async def", "def"])
+@pytest.mark.parametrize("verb", ["connection", "transaction"])
+def test_a_statement_ends_when_its_handler_is_told_to_stop(app: App, kind: str, verb: str) -> None:
+    """Else its thread would go on for ever, and the worker with it."""
+
+    @app.task(name="async def", max_attempts=1, keep=60, timeout=0.3)
+    async def on_loop(ctx: Context) -> None:
+        async with getattr(ctx, verb)() as db:
+            await db.execute(ENDLESS)
+
+    @app.task(name="def", max_attempts=1, keep=60, timeout=0.3)
+    def in_thread(ctx: SyncContext) -> None:
+        with getattr(ctx, verb)() as db:
+            db.execute(ENDLESS)
+
+    job = worked(app, on_loop if kind == "async def" else in_thread)
+    assert job.state is JobState.FAILED
+    assert "timeout" in job.last_error
+
+
+def test_a_blocking_connection_on_the_loop_is_refused(app: App) -> None:
+    @app.task(max_attempts=1)
+    async def effect(ctx: Context) -> None:
+        with ctx.connection():
+            pass
+
+    assert "async with ctx.connection()" in worked(app, effect).last_error
+
+
 def test_an_error_after_the_completion_is_told(app: App, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "windlass")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from windlass import Abort, AbortReason, Events
-from windlass.observe.logs import configure, scoped, shown_logging
+from windlass.observe.logs import LogFormat, configure, scoped, shown_logging
 
 
 def test_listeners_come_and_go() -> None:
@@ -28,6 +28,23 @@ def test_listeners_come_and_go() -> None:
     events.emit("stop")
     assert said == [1]
     assert not events.wants("stop")
+
+
+def test_an_abort_calls_what_asked_for_it() -> None:
+    abort, called = Abort(), []
+
+    def fails() -> None:
+        raise LookupError
+
+    abort.call(fails)
+    forget = abort.call(lambda: called.append("forgotten"))
+    abort.call(lambda: called.append("before"))
+    forget()
+    abort.set(AbortReason.TIMEOUT)
+    abort.set(AbortReason.SHUTDOWN)
+    abort.call(lambda: called.append("after"))
+    abort.call(fails)
+    assert called == ["before", "after"]
 
 
 def test_a_coroutine_listener_runs_to_its_end() -> None:
@@ -50,9 +67,32 @@ def test_a_coroutine_listener_runs_to_its_end() -> None:
 def stream() -> Any:
     stream = io.StringIO()
     logger = logging.getLogger("windlass")
-    before = logger.level, logger.handlers[:]
+    before = logger.level, logger.handlers[:], logging.lastResort
     yield stream
-    logger.level, logger.handlers[:] = before
+    logger.level, logger.handlers[:], logging.lastResort = before
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_libraries_say_has_the_same_form(stream: io.StringIO, form: LogFormat) -> None:
+    """Such as a database driver's warnings, where nobody has added a handler for them."""
+    root = logging.getLogger()
+    before = root.level, root.handlers[:]
+    library = logging.getLogger("some.library")
+    library.propagate = False  # as without the handlers that pytest adds to the root
+    try:
+        configure("info", form, stream)
+        library.warning("discarding %s", "a connection")
+        library.info("growing")
+        assert (root.level, root.handlers) == before
+    finally:
+        library.propagate = True
+    [line] = stream.getvalue().splitlines()
+    if form == "json":
+        said = json.loads(line)
+        assert (said["logger"], said["level"]) == ("some.library", "warning")
+        assert said["message"] == "discarding a connection"
+    else:
+        assert line.endswith("WARNING [some.library] discarding a connection")
 
 
 def test_text_records(stream: io.StringIO) -> None:

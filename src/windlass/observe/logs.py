@@ -50,7 +50,8 @@ def _scope(record: logging.LogRecord) -> str:
     fields: Mapping[str, Any] = record.__dict__
     if fields.get("job_id") is not None:
         return f"job {fields['job_id']} {fields.get('task', '')}".rstrip()
-    return str(fields.get("label", "core"))
+    is_ours = record.name.partition(".")[0] == "windlass"
+    return str(fields.get("label", "core" if is_ours else record.name))
 
 
 class JsonFormatter(logging.Formatter):
@@ -74,15 +75,26 @@ class JsonFormatter(logging.Formatter):
 def configure(
     level: str = "info", form: LogFormat = "text", stream: TextIO | None = None
 ) -> logging.Handler:
-    """Show `windlass` records on `stream` (standard error); returns the handler to remove it."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    """Show `windlass` records on `stream` (standard error); returns the handler to remove it.
+
+    Warnings of libraries that have no handler are shown there in the same form: the standard
+    library would print their bare text in between.
+    """
+    handler = _shown(stream, form)
+    logging.lastResort = _shown(stream, form)
+    logging.lastResort.setLevel(logging.WARNING)
     logger = logging.getLogger("windlass")
     for old in [h for h in logger.handlers if getattr(h, "windlass_cli", False)]:
         logger.removeHandler(old)
     handler.windlass_cli = True  # type: ignore[attr-defined]
     logger.addHandler(handler)
     logger.setLevel(level.upper())
+    return handler
+
+
+def _shown(stream: TextIO | None, form: LogFormat) -> logging.StreamHandler[TextIO]:
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     return handler
 
 

@@ -90,6 +90,10 @@ class Transaction(Protocol):
 
     def complete(self, outcome: Outcome) -> None: ...
 
+    def interrupt(self) -> None:
+        """From any thread, without waiting: end the statement under way, because the handler was
+        told to stop. The connection may be lost by it."""
+
 
 class WorkStore(Protocol):
     """Where jobs to be worked on are: all that the engine knows of a store.
@@ -137,7 +141,10 @@ class WorkStore(Protocol):
     def connection(self) -> AbstractContextManager[Any]:
         """A plain connection to the same database, for a handler's own statements.
 
-        It commits when the block ends and rolls back if it raises.
+        It commits when the block ends and rolls back if it raises. Where `async with` can be used
+        as well it gives an async connection; else an `async def` gets the blocking one behind a
+        thread. An `interrupt` method of either is called, from any thread and without waiting, when
+        the handler is told to stop.
         """
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]: ...

@@ -677,6 +677,9 @@ class MemoryTransaction:
         """Good for `client.using(connection)` alone: there is no SQL here."""
         return self
 
+    def interrupt(self) -> None:
+        """Nothing here takes time."""
+
     def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
         raise ConfigError(_NO_SQL)
 

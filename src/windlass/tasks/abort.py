@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
@@ -31,6 +32,7 @@ class Abort:
     reason: AbortReason | None = None
     _waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[AbortReason]]] | None = None
     _event: threading.Event | None = None
+    _calls: tuple[Callable[[], None], ...] = ()
 
     def is_set(self) -> bool:
         return self.reason is not None
@@ -42,12 +44,32 @@ class Abort:
                 return False
             self.reason = reason
             waiters, self._waiters = self._waiters or [], None
+            calls = self._calls
             if self._event is not None:
                 self._event.set()
         for loop, future in waiters:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_resolve, future, reason)
+        for call in calls:
+            with suppress(Exception):
+                call()
         return True
+
+    def call(self, function: Callable[[], None]) -> Callable[[], None]:
+        """Call it when the signal is given, in the thread that gives it; returns the way to forget
+        it. It must not block, and what it raises is lost."""
+        with _lock:
+            is_set = self.reason is not None
+            self._calls = (*self._calls, function)
+        if is_set:
+            with suppress(Exception):
+                function()
+
+        def forget() -> None:
+            with _lock:
+                self._calls = tuple(it for it in self._calls if it is not function)
+
+        return forget
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block a thread until the signal, or for `timeout` seconds; whether it was given."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import threading
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from contextvars import ContextVar, copy_context
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -18,9 +16,11 @@ from windlass.model import payload as payloads
 from windlass.model.job import Job, JobSpec, Progress
 from windlass.model.names import check_seconds
 from windlass.observe.logs import Scoped, scoped
+from windlass.store.fetched import fetched, named
 from windlass.store.port import Transaction, WorkStore
 from windlass.store.records import Complete, Lease, Note
 from windlass.tasks.abort import Abort
+from windlass.tasks.awaited import AwaitedConnection, OwnThread
 
 T = TypeVar("T")
 
@@ -160,24 +160,22 @@ class Context:
         return await self._around.producer.add_jobs(specs)
 
     def connection(self) -> DatabaseConnection:
-        """A connection to the jobs' database: `async with` here, `with` in a plain function."""
-        return DatabaseConnection(self._around.store.connection())
+        """A connection to the jobs' database; it commits at the end, and rolls back on an error.
+
+        `async with` gives one whose calls are awaited; a plain function uses `with`.
+        """
+        return DatabaseConnection(self._around.store.connection(), self._delivery.abort)
 
     async def query(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
-        """Run one statement on a connection of its own and return its rows."""
-        thread = _OwnThread()
-        try:
-            rows: list[Any] = await thread.run(self._query, sql, values)
-            return rows
-        finally:
-            thread.close()
+        """Run one statement on a connection of its own and return its rows.
 
-    def _query(self, sql: str, values: Sequence[Any] | dict[str, Any]) -> list[Any]:
-        with self._around.store.connection() as connection:
-            cursor = connection.execute(sql, values) if values else connection.execute(sql)
-            rows = cursor.fetchall() if cursor.description is not None else []
-            connection.commit()
-            return list(rows)
+        A value is had by its place or by its column's name: `row[0]`, `row["id"]`.
+        """
+        async with self.connection() as connection:
+            cursor = await connection.execute(*_statement(sql, values))
+            if cursor.description is None:
+                return []
+            return named(cursor, await cursor.fetchall())
 
     def transaction(self) -> JobTransaction:
         """Your writes and this job's completion together, or not at all.
@@ -209,34 +207,67 @@ class SyncContext(Context):
     def query(  # type: ignore[override]
         self, sql: str, values: Sequence[Any] | dict[str, Any] = ()
     ) -> list[Any]:
-        return self._query(sql, values)
+        with self.connection() as connection:
+            return fetched(connection.execute(*_statement(sql, values)))
+
+
+def _statement(sql: str, values: Sequence[Any] | dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of `execute`; a psycopg statement without values may have bare % signs."""
+    return (sql, values) if values else (sql,)
 
 
 class DatabaseConnection:
-    """Both kinds of `with` around one plain connection."""
+    """Both kinds of `with` around one connection of the store's."""
 
-    def __init__(self, opened: AbstractContextManager[Any]) -> None:
+    def __init__(self, opened: AbstractContextManager[Any], abort: Abort) -> None:
         self._opened = opened
-        self._thread = _OwnThread()
+        self._abort = abort
+        self._thread = OwnThread()
+        self._forget: Callable[[], None] = _nothing
 
     def __enter__(self) -> Any:
-        return self._opened.__enter__()
+        if _is_on_a_loop():
+            raise WindlassError("in an async def write `async with ctx.connection()`")
+        connection = self._opened.__enter__()
+        self._interrupt_on_abort(connection)
+        return connection
 
     def __exit__(self, *error: Any) -> bool | None:
+        self._forget()
         return self._opened.__exit__(*error)
 
     async def __aenter__(self) -> Any:
-        return await _entered(self._opened, self._thread)
+        if isinstance(self._opened, AbstractAsyncContextManager):
+            return await self._opened.__aenter__()
+        connection = await _entered(self._opened, self._thread)
+        self._interrupt_on_abort(connection)
+        return AwaitedConnection(connection, self._thread)
 
     async def __aexit__(self, *error: Any) -> bool | None:
+        ended: bool | None
+        if isinstance(self._opened, AbstractAsyncContextManager):
+            ended = await self._opened.__aexit__(*error)
+            return ended
+        self._forget()
         try:
-            ended: bool | None = await self._thread.run(self._opened.__exit__, *error)
+            ended = await self._thread.run(self._opened.__exit__, *error)
             return ended
         finally:
             self._thread.close()
 
+    def _interrupt_on_abort(self, connection: Any) -> None:
+        for source in (self._opened, connection):
+            interrupt = getattr(source, "interrupt", None)
+            if interrupt is not None:
+                self._forget = self._abort.call(interrupt)
+                return
 
-async def _entered(opened: AbstractContextManager[T], thread: _OwnThread) -> T:
+
+def _nothing() -> None:
+    pass
+
+
+async def _entered(opened: AbstractContextManager[T], thread: OwnThread) -> T:
     """Enter it in its thread; if the caller is cancelled meanwhile it is left again."""
     try:
         inner: T = await thread.run(opened.__enter__)
@@ -283,7 +314,8 @@ class JobTransaction:
         self._delivery = delivery
         self._opened = store.transaction(delivery.lease)
         self._current: OpenTransaction | None = None
-        self._thread = _OwnThread()
+        self._thread = OwnThread()
+        self._forget: Callable[[], None] = _nothing
         self._is_unsettled = False
         """Whether the job was to be completed by a commit that has not succeeded."""
         self._sync: SyncTransaction
@@ -316,11 +348,13 @@ class JobTransaction:
 
     def _begin(self, inner: Transaction) -> None:
         self._sync = SyncTransaction(inner, self._delivery.keep)
+        self._forget = self._delivery.abort.call(inner.interrupt)
         self._current = OpenTransaction(self._store, inner.connection)
         _inside.set(self._current)
 
     def _finish(self, *error: Any) -> None:
         """The block has ended; what follows may be the commit that completes the job."""
+        self._forget()
         _inside.set(None)
         if self._current is not None:
             self._current.connection = None  # for tasks that were started inside and go on
@@ -336,70 +370,6 @@ class JobTransaction:
     def _tell_failure(self) -> None:
         if self._is_unsettled:
             self._delivery.commit_failed()
-
-
-class _OwnThread:
-    """Runs functions one after the other in a thread of their own, made when first needed.
-
-    A handler may be cancelled while a statement runs, and a connection must not be used, let alone
-    closed, by two threads at once: the next call waits its turn. The thread is not one of a shared
-    few, because handlers that wait for a connection would keep those from the ones that hold one.
-    """
-
-    def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
-        self._last: Future[Any] | None = None
-
-    async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        ending = asyncio.wrap_future(self._start(function, *args))
-        ending.add_done_callback(_see)
-        return await asyncio.shield(ending)
-
-    async def run_out(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run it to its end, whoever cancels the caller meanwhile; the cancel comes after it.
-
-        So no job is handed back while its own transaction may still commit.
-        """
-        ending = asyncio.wrap_future(self._start(function, *args))
-        cancelled: asyncio.CancelledError | None = None
-        while not ending.done():
-            try:
-                await asyncio.wait({ending})
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            ending.exception()
-            raise cancelled
-        return ending.result()
-
-    def afterwards(self, function: Callable[..., Any], *args: Any) -> None:
-        """Run it when what runs now has ended, if that ends well; nobody waits for it."""
-        last = self._last
-        self._start(lambda: function(*args) if last and not last.exception() else None)
-
-    def close(self) -> None:
-        """What was asked for is still done."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=False)
-
-    def _start(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="windlass-transaction")
-        self._last = self._executor.submit(copy_context().run, function, *args)
-        return self._last
-
-
-def _interrupt(connection: Any) -> None:
-    """Ask the database to end the statement nobody waits for any more, without waiting for it."""
-    stop = getattr(connection, "cancel_safe", None) or getattr(connection, "interrupt", None)
-    if stop is not None:
-        threading.Thread(target=stop, name="windlass-interrupt", daemon=True).start()
-
-
-def _see(ended: asyncio.Future[Any]) -> None:
-    """Whoever awaited it may be gone; its failure is then nobody's."""
-    if not ended.cancelled():
-        ended.exception()
 
 
 def _is_on_a_loop() -> bool:
@@ -424,6 +394,7 @@ class SyncTransaction:
         return self._inner.connection
 
     def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        """The rows it returns; their values are had by place or by name."""
         return self._inner.execute(sql, values)
 
     def complete(self, output: Any = None) -> None:
@@ -436,7 +407,7 @@ class SyncTransaction:
 class AsyncTransaction:
     """The transaction inside an `async def`."""
 
-    def __init__(self, sync: SyncTransaction, thread: _OwnThread) -> None:
+    def __init__(self, sync: SyncTransaction, thread: OwnThread) -> None:
         self._sync = sync
         self._thread = thread
 
@@ -448,7 +419,7 @@ class AsyncTransaction:
         try:
             rows: list[Any] = await self._thread.run(self._sync.execute, sql, values)
         except asyncio.CancelledError:
-            _interrupt(self.connection)
+            self._sync._inner.interrupt()
             raise
         return rows
 

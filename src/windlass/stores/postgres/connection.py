@@ -36,6 +36,16 @@ CONNECT_LIMIT = 5
 CALL_LIMIT = 30.0
 """Seconds a call of ours may take."""
 
+PROBE_AFTER = 1.0
+"""Seconds without use after which a connection must show that its server still answers."""
+
+PROBE_LIMIT = 3.0
+"""Seconds it has for that answer: an empty query needs no work."""
+
+SILENCE = 20
+"""Seconds after which the kernel gives up a peer that acknowledges nothing, where the URL says
+nothing. It is the only limit of a handler's own statement, and shorter than the usual lease."""
+
 
 MOST_TRIES = 6
 ROLLED_BACK = (errors.DeadlockDetected, errors.SerializationFailure)
@@ -75,14 +85,44 @@ class BoundedConnection(psycopg.Connection[Any]):
             return result
 
 
-def is_stale(connection: psycopg.Connection[Any]) -> bool:
+AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+
+def is_stale(connection: AnyConnection) -> bool:
     """Whether the server has hung up on this idle connection, as far as one can see."""
     if connection.closed or connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
         return True
     return bool(watch(connection).poll(0))
 
 
-def watch(connection: psycopg.Connection[Any]) -> select.poll:
+def has_lain(since: float) -> bool:
+    """Whether a connection used at `since` may have gone silent: a router that forgot it tells
+    neither side, so nothing can be seen until the server is asked."""
+    return time.monotonic() - since >= PROBE_AFTER
+
+
+def answers(connection: psycopg.Connection[Any], limit: float) -> bool:
+    """Whether the server answers an empty query within `limit` seconds."""
+    pgconn = connection.pgconn
+    end = time.monotonic() + limit
+    try:
+        pgconn.send_query(b"")
+        is_sending = pgconn.flush() != 0
+        while True:
+            poll = select.poll()
+            poll.register(pgconn.socket, select.POLLIN | (select.POLLOUT if is_sending else 0))
+            if not poll.poll(max(0.0, end - time.monotonic()) * 1000):
+                return False
+            pgconn.consume_input()
+            is_sending = is_sending and pgconn.flush() != 0
+            while not pgconn.is_busy():
+                if pgconn.get_result() is None:
+                    return pgconn.transaction_status == pq.TransactionStatus.IDLE
+    except psycopg.Error:
+        return False
+
+
+def watch(connection: AnyConnection) -> select.poll:
     """What tells whether something can be read from it."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
@@ -95,31 +135,39 @@ class Stock:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._idle: deque[BoundedConnection] = deque()
+        self._idle: deque[tuple[BoundedConnection, float]] = deque()
         self._is_closed = False
 
     def take(self) -> BoundedConnection:
-        """One that the server has not hung up on, as far as one can see; a new one if need be."""
+        """One whose server answers; a new one if need be."""
         while True:
             try:
-                connection = self._idle.pop()
+                connection, since = self._idle.pop()
             except IndexError:
                 return self._address.connect()
-            if not is_stale(connection):
+            if is_stale(connection):
+                connection.close()
+            elif has_lain(since) and not answers(connection, PROBE_LIMIT):
+                connection.close()
+                self.drop_idle()
+            else:
                 return connection
-            connection.close()
 
     def give(self, connection: BoundedConnection) -> None:
-        self._idle.append(connection)
+        self._idle.append((connection, time.monotonic()))
         if self._is_closed:
-            self.close()
+            self.drop_idle()
+
+    def drop_idle(self) -> None:
+        """Close what is idle: where one connection went silent, the others did too."""
+        while self._idle:
+            with contextlib.suppress(IndexError):
+                self._idle.pop()[0].close()
 
     def close(self) -> None:
         """Close what is idle, and what is given back from now on."""
         self._is_closed = True
-        while self._idle:
-            with contextlib.suppress(IndexError):
-                self._idle.pop().close()
+        self.drop_idle()
 
 
 class Address:
@@ -145,8 +193,8 @@ class Address:
         self.is_session_ours = session
         self._parameters: dict[str, Any] = {
             "connect_timeout": CONNECT_LIMIT,
-            "tcp_user_timeout": int(CALL_LIMIT * 1000),
-            "keepalives_idle": 10,
+            "tcp_user_timeout": SILENCE * 1000,
+            "keepalives_idle": 5,
             "keepalives_interval": 5,
             "keepalives_count": 3,
             "application_name": "windlass",

@@ -1,14 +1,18 @@
 """The connections handlers use. They are apart from the store's own, which handlers thus cannot
-exhaust; a pool of the caller's own takes the place of both.
-
-Most programs need none, so the pool, its threads and its library wait for the first who does."""
+exhaust; a pool of the caller's own takes the place of both."""
 
 from __future__ import annotations
 
-import threading
+import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -16,19 +20,20 @@ from psycopg import conninfo, pq
 from psycopg.rows import tuple_row
 
 from windlass.errors import ConfigError, StoreClosedError, StoreUnavailableError
-from windlass.stores.postgres.connection import Address, is_stale
-
-WAIT_LIMIT = 30.0
-"""Seconds a handler waits for a free connection."""
+from windlass.stores.postgres.connection import CALL_LIMIT, Address, is_stale
+from windlass.stores.postgres.guard import Guard, guarded
+from windlass.stores.postgres.pool import Pool
 
 _ASK_AGAIN = 5.0
-"""Seconds after which it asks again: the pool gives up connecting after a while of failures, and
-only a new request makes it try once more."""
+"""Seconds after which the caller's pool is asked again: it gives up connecting after a while of
+failures, and only a new request makes it try once more."""
 
 if TYPE_CHECKING:
     import psycopg_pool
 
-    Pool = psycopg_pool.ConnectionPool[Any]
+    GivenPool = psycopg_pool.ConnectionPool[Any]
+
+Blocking = Guard[psycopg.Connection[Any]]
 
 
 class HandlerConnections:
@@ -36,10 +41,8 @@ class HandlerConnections:
 
     def __init__(self, url: str, pool: Any, size: int, session: bool) -> None:
         self._own: Pool | None = None
-        self._given: Pool | None = None
+        self._given: GivenPool | None = None
         self._size = size
-        self._is_open = False
-        self._lock = threading.Lock()
         if pool is None:
             self.address = Address(url, session=session)
             return
@@ -58,77 +61,136 @@ class HandlerConnections:
             )
 
     def open(self) -> None:
-        self._is_open = True
+        self._own = Pool(self.address, self._size)
 
     def close(self) -> None:
-        with self._lock:
-            self._is_open = False
-            own, self._own = self._own, None
+        own, self._own = self._own, None
         if own is not None:
             own.close()
-
-    def _pool(self) -> Pool:
-        if self._given is not None:
-            return self._given
-        with self._lock:
-            if not self._is_open:
-                raise StoreClosedError("this store was closed")
-            if self._own is None:
-                self._own = self._make_pool()
-            return self._own
-
-    def _make_pool(self) -> Pool:
-        import psycopg_pool
-
-        return psycopg_pool.ConnectionPool(
-            self.address.conninfo,
-            min_size=0,
-            max_size=self._size,
-            open=True,
-            timeout=WAIT_LIMIT,
-            reconnect_timeout=1.0,
-            max_idle=60.0,
-            check=_check,
-            kwargs={"prepare_threshold": self.address.prepare_threshold},
-            name="windlass-handlers",
-        )
 
     @property
     def borrow_for_store(self) -> Callable[[], AbstractContextManager[Any]] | None:
         """How the store gets its connections, where the caller gave a pool."""
         return None if self._given is None else self._borrow_for_store
 
+    def borrow(self) -> Borrowed:
+        return Borrowed(self)
+
     @contextmanager
-    def borrow(self) -> Iterator[psycopg.Connection[Any]]:
-        with self._taken() as connection:
-            with connection:  # commits, or rolls back
-                yield connection
+    def lend(self) -> Iterator[Blocking]:
+        """A blocking connection in no transaction, without limits for the handler's statements."""
+        given, own = self._given, self._open_pool()
+        connection = own.take() if given is None else _take(given)
+        try:
+            with guarded(connection) as guard:
+                yield guard
+        finally:
+            if given is None:
+                own.give(connection)
+            else:
+                given.putconn(connection)
+
+    @asynccontextmanager
+    async def alend(self) -> AsyncIterator[Guard[psycopg.AsyncConnection[Any]]]:
+        """An async one. The caller's pool has none, so there it is one like those of the pool."""
+        own = self._open_pool()
+        connection = await own.atake()
+        try:
+            with guarded(connection) as guard:
+                yield guard
+        finally:
+            own.give(connection, asyncio.get_running_loop())
+
+    def _open_pool(self) -> Pool:
+        if self._own is None:
+            raise StoreClosedError("this store was closed")
+        return self._own
 
     @contextmanager
     def _borrow_for_store(self) -> Iterator[psycopg.Connection[Any]]:
         """One of the caller's, made like the store's own for as long as the store has it."""
-        with self._taken() as connection:
+        assert self._given is not None
+        connection = _take(self._given)
+        try:
             theirs = connection.autocommit, connection.row_factory, connection.cursor_factory
             connection.autocommit = True
             connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
             try:
-                yield connection
+                with guarded(connection, CALL_LIMIT):
+                    yield connection
             finally:
                 if not connection.closed:
                     autocommit, connection.row_factory, connection.cursor_factory = theirs
                     connection.autocommit = autocommit
+        finally:
+            self._given.putconn(connection)
+
+
+class Borrowed:
+    """What `store.connection()` returns: `with` gives a blocking connection, `async with` an async
+    one. Both commit at the end of the block and roll back if it raises."""
+
+    def __init__(self, connections: HandlerConnections) -> None:
+        self._connections = connections
+        self._guard: Blocking | None = None
+        self._blocking: AbstractContextManager[Any] | None = None
+        self._awaited: AbstractAsyncContextManager[Any] | None = None
+
+    def __enter__(self) -> psycopg.Connection[Any]:
+        self._blocking = self._block()
+        connection: psycopg.Connection[Any] = self._blocking.__enter__()
+        return connection
+
+    def __exit__(self, *error: Any) -> bool | None:
+        assert self._blocking is not None
+        return self._blocking.__exit__(*error)
+
+    async def __aenter__(self) -> psycopg.AsyncConnection[Any]:
+        self._awaited = self._await()
+        connection: psycopg.AsyncConnection[Any] = await self._awaited.__aenter__()
+        return connection
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        assert self._awaited is not None
+        return await self._awaited.__aexit__(*error)
+
+    def interrupt(self) -> None:
+        """From any thread: end the statement under way; an async one ends by cancellation."""
+        if self._guard is not None:
+            self._guard.interrupt()
 
     @contextmanager
-    def _taken(self) -> Iterator[psycopg.Connection[Any]]:
-        pool = self._pool()
-        connection = _take(pool)
-        try:
-            yield connection
-        finally:
-            pool.putconn(connection)
+    def _block(self) -> Iterator[psycopg.Connection[Any]]:
+        with self._connections.lend() as guard:
+            self._guard = guard
+            try:
+                yield guard.connection
+            except BaseException:
+                with guard.ours(), suppress(psycopg.Error):
+                    guard.connection.rollback()
+                raise
+            else:
+                with guard.ours():
+                    guard.connection.commit()
+            finally:
+                self._guard = None
+
+    @asynccontextmanager
+    async def _await(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        async with self._connections.alend() as guard:
+            try:
+                yield guard.connection
+            except BaseException:
+                with guard.ours(), suppress(psycopg.Error):
+                    await guard.connection.rollback()
+                raise
+            else:
+                with guard.ours():
+                    await guard.connection.commit()
 
 
-def _take(pool: Pool) -> psycopg.Connection[Any]:
+def _take(pool: GivenPool) -> psycopg.Connection[Any]:
+    """One of the caller's that the server has not visibly hung up on."""
     import psycopg_pool
 
     end = time.monotonic() + pool.timeout
@@ -138,7 +200,6 @@ def _take(pool: Pool) -> psycopg.Connection[Any]:
             connection: psycopg.Connection[Any] = pool.getconn(
                 timeout=min(_ASK_AGAIN, max(left, 0.001))
             )
-            return connection
         except psycopg_pool.PoolTimeout as error:
             if left <= _ASK_AGAIN:
                 raise StoreUnavailableError(
@@ -147,12 +208,11 @@ def _take(pool: Pool) -> psycopg.Connection[Any]:
                 ) from error
         except (psycopg_pool.PoolClosed, psycopg_pool.TooManyRequests) as error:
             raise StoreUnavailableError(f"the pool gives no connection: {error}") from error
-
-
-def _check(connection: psycopg.Connection[Any]) -> None:
-    if is_stale(connection):
-        connection.close()
-        raise psycopg.OperationalError("the server hung up")
+        else:
+            if not is_stale(connection):
+                return connection
+            connection.close()
+            pool.putconn(connection)  # which makes a new one
 
 
 def _conninfo_of(pool: Any) -> str:

@@ -15,8 +15,11 @@ from psycopg import errors
 from windlass.errors import StoreClosedError, StoreError, StoreUnavailableError
 from windlass.store.records import Lease, LostReason, Renewal
 from windlass.stores.postgres.connection import (
+    PROBE_LIMIT,
     Address,
     BoundedConnection,
+    answers,
+    has_lain,
     is_stale,
     one_line,
     translate,
@@ -51,6 +54,7 @@ class BoundedLifeline:
         self._lease = 3 * _MOST
         self._held_until = 0.0
         """When the lease ends, less half of the keeper's margin, on the monotonic clock."""
+        self._used_at = 0.0
         self.is_closed = False
 
     def _ask_to_renew(self, lease: float, statement: Statement, values: Values) -> Renewal:
@@ -89,11 +93,17 @@ class BoundedLifeline:
             raise StoreClosedError("this store was closed")
         limit = self._limit()
         end = time.monotonic() + limit
-        if self._connection is None or is_stale(self._connection):
+        connection = self._connection
+        if connection is None or is_stale(connection) or self._went_silent(connection, limit):
             self._drop()
-            self._connection = self._connect(limit)
-        self._connection.limit = max(0.0, end - time.monotonic())
-        return self._connection
+            connection = self._connection = self._connect(max(0.0, end - time.monotonic()))
+        connection.limit = max(0.0, end - time.monotonic())
+        return connection
+
+    def _went_silent(self, connection: BoundedConnection, limit: float) -> bool:
+        """What is left of the time must do for another connection."""
+        used_at, self._used_at = self._used_at, time.monotonic()
+        return has_lain(used_at) and not answers(connection, min(PROBE_LIMIT, limit / 3))
 
     def _limit(self) -> float:
         """Seconds this call may take; the end of the lease counts while it is still to come."""

@@ -8,6 +8,7 @@ call has one for itself, and the next call may be another loop's.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections import deque
@@ -23,10 +24,13 @@ from windlass.errors import StoreClosedError
 from windlass.stores.postgres.connection import (
     CALL_LIMIT,
     MOST_TRIES,
+    PROBE_LIMIT,
     ROLLED_BACK,
     Address,
+    AnyConnection,
     BoundedConnection,
     Stock,
+    has_lain,
     is_stale,
     pause_before,
     translate,
@@ -84,6 +88,7 @@ class Lines:
                 self.calls += 1
                 return await line.row(statement, values)
             finally:
+                line.used_at = time.monotonic()
                 self._idle.append(line)
         finally:
             with self._changed:
@@ -97,9 +102,12 @@ class Lines:
             except IndexError:
                 await asyncio.wrap_future(self._start(self._connect))
                 continue
-            if not is_stale(line.connection):
+            if is_stale(line.connection):
+                line.connection.close()
+            elif has_lain(line.used_at) and not await answers(line.connection, PROBE_LIMIT):
+                self._drop_idle()
+            else:
                 return line
-            line.connection.close()
 
     def _connect(self) -> None:
         """In a thread. Whoever asked for it may be gone when it is there, so it is laid by."""
@@ -112,8 +120,13 @@ class Lines:
             self._is_closed = True
             while self._busy and (left := end - time.monotonic()) > 0:
                 self._changed.wait(left)
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        """Where one connection went silent, the others did too."""
         while self._idle:
-            self._idle.pop().connection.close()
+            with contextlib.suppress(IndexError):
+                self._idle.pop().connection.close()
 
 
 class _Line:
@@ -129,6 +142,7 @@ class _Line:
         self._prepares = prepares
         self._seen: set[str] = set()
         self._prepared: dict[str, bytes] = {}
+        self.used_at = time.monotonic()
 
     async def row(self, statement: str, values: Sequence[Text]) -> list[Text]:
         sent = [None if value is None else value.encode(self._encoding) for value in values]
@@ -148,24 +162,40 @@ class _Line:
         return [None if value is None else value.decode(self._encoding) for value in found]
 
     async def _answer(self) -> pq.abc.PGresult:
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(loop, self._pgconn)
-        timer = loop.call_later(CALL_LIMIT, waiting.give_up)
-        try:
-            try:
-                await waiting.done
-            finally:
-                timer.cancel()
-                waiting.end()
-        except BaseException:
-            # Nobody will read the rest, and so the connection is of no further use.
-            self.connection.close()
-            raise
-        result = waiting.result
-        assert result is not None
+        result = await _answer(self.connection, CALL_LIMIT)
         if result.status in _FAILED:
             raise error_from_result(result, self._encoding)
         return result
+
+
+async def answers(connection: AnyConnection, limit: float) -> bool:
+    """Whether the server answers an empty query within `limit` seconds; else it is closed."""
+    try:
+        connection.pgconn.send_query(b"")
+        await _answer(connection, limit)
+    except psycopg.Error:
+        return False
+    return connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
+
+
+async def _answer(connection: AnyConnection, limit: float) -> pq.abc.PGresult:
+    """The answer to what was sent; if this ends otherwise, the connection is closed."""
+    loop = asyncio.get_running_loop()
+    try:
+        waiting = _Waiting(loop, connection.pgconn)
+        timer = loop.call_later(limit, waiting.give_up, limit)
+        try:
+            await waiting.done
+        finally:
+            timer.cancel()
+            waiting.end()
+    except BaseException:
+        # The rest of the answer is never read, so the connection is of no further use.
+        connection.pgconn.finish()
+        raise
+    result = waiting.result
+    assert result is not None
+    return result
 
 
 class _Waiting:
@@ -199,10 +229,10 @@ class _Waiting:
         except psycopg.Error as error:
             self.done.set_exception(error)
 
-    def give_up(self) -> None:
+    def give_up(self, limit: float) -> None:
         if not self.done.done():
             self.done.set_exception(
-                psycopg.OperationalError(f"the server did not answer within {CALL_LIMIT:g} s")
+                psycopg.OperationalError(f"the server did not answer within {limit:g} s")
             )
 
     def end(self) -> None:

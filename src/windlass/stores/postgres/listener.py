@@ -28,6 +28,7 @@ PROBE_EVERY = 10.0
 """Seconds of silence after which the connection is asked for a sign of life."""
 
 _ANSWER_LIMIT = 5.0
+_PARTING_LIMIT = 1.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _ECHO_LIMIT = 3.0
@@ -92,6 +93,7 @@ class Listener:
             while not self._stopping.is_set():
                 self._wait(connection)
             # Else the server may be writing to us as we hang up, and complain in its log.
+            connection.limit = _PARTING_LIMIT
             connection.execute("UNLISTEN *")
         finally:
             self.is_listening = False

@@ -21,6 +21,7 @@ from windlass.model.payload import MAX_PAYLOAD
 from windlass.store import rules
 from windlass.store.hints import SOON
 from windlass.stores.migrations import Migrate, Migration, load
+from windlass.stores.postgres.connection import BoundedConnection
 from windlass.stores.postgres.crew import read_committed
 
 OLDEST_SERVER = 140000
@@ -178,6 +179,8 @@ def prepare(connection: psycopg.Connection[Any], schema: str, how: Migrate) -> N
             f"the database {state} {schema!r}, this program needs version {newest}:"
             " run `windlass migrate` as the owner, or name the right schema"
         )
+    if isinstance(connection, BoundedConnection):
+        connection.limit = None  # it may take as long as it needs
     _install(connection, schema)
 
 

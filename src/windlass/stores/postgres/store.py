@@ -57,10 +57,10 @@ from windlass.stores.postgres import find, schema
 from windlass.stores.postgres.added import added
 from windlass.stores.postgres.batches import Batches
 from windlass.stores.postgres.clock_watch import ClockWatch
-from windlass.stores.postgres.connection import Stock, one_line
+from windlass.stores.postgres.connection import CALL_LIMIT, Stock, one_line
 from windlass.stores.postgres.crew import Crew, fetch_row, fetch_rows
 from windlass.stores.postgres.gather import Gather
-from windlass.stores.postgres.handlers import HandlerConnections
+from windlass.stores.postgres.handlers import Borrowed, HandlerConnections
 from windlass.stores.postgres.joined import PostgresJoined
 from windlass.stores.postgres.keyed import KeyedAdds
 from windlass.stores.postgres.lifeline import PostgresLifeline
@@ -184,8 +184,9 @@ class PostgresStore:
         self._start_listening()
 
     def _prepare_schema(self) -> None:
-        """On a connection without limits: a migration may take as long as it needs."""
+        """On a connection whose server knows no limit: a migration may take long."""
         with contextlib.closing(self._address.connect(limit=None)) as connection:
+            connection.limit = CALL_LIMIT
             try:
                 schema.prepare(connection, self.schema, self._migrate)
             except errors.InsufficientPrivilege as error:
@@ -540,14 +541,14 @@ class PostgresStore:
         self._lifelines = [*(it for it in self._lifelines if not it.is_closed), lifeline]
         return lifeline
 
-    def connection(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+    def connection(self) -> Borrowed:
         self._open_crew()
         return self._handlers.borrow()
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
         self._open_crew()
         ending = JobEnding(self._name, lease, lambda: self._now)
-        return open_transaction(self._handlers.borrow(), self._address, ending)
+        return open_transaction(self._handlers.lend(), self._address, ending)
 
     async def retire(self, worker: str) -> None:
         # A claim whose caller was cancelled may not be over yet, and would sign on again.

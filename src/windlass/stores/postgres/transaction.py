@@ -13,15 +13,18 @@ from psycopg import errors, pq
 from psycopg.rows import tuple_row
 
 from windlass.errors import LeaseLostError, OutcomeUnknownError, StoreBusyError, StoreError
+from windlass.store.fetched import fetched
 from windlass.store.records import Lease, Outcome, Verdict
 from windlass.stores.postgres.connection import Address, is_lost, translate
-from windlass.stores.postgres.crew import fetch_row, read_committed
+from windlass.stores.postgres.crew import fetch_row, fetch_rows, read_committed
+from windlass.stores.postgres.guard import Guard
 from windlass.stores.postgres.wire import Settlements
 
 _BUSY_LIMIT = 30.0
 _BUSY_PAUSE = 0.05
 _ASK_LIMIT = 60.0
 _ASK_PAUSE = 0.5
+_ANSWER_LIMIT = 5.0
 
 
 class Ending(Protocol):
@@ -67,8 +70,9 @@ class JobEnding:
 class PostgresTransaction:
     """What `store.transaction(lease)` yields."""
 
-    def __init__(self, connection: psycopg.Connection[Any], where: str, ending: Ending) -> None:
-        self._connection = connection
+    def __init__(self, guard: Guard[psycopg.Connection[Any]], where: str, ending: Ending) -> None:
+        self._guard = guard
+        self._connection = guard.connection
         self._where = where
         self._ending = ending
         self.lost = False
@@ -81,8 +85,10 @@ class PostgresTransaction:
 
     def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
         """Run the user's own statement; the rows it returns. Raises what psycopg raises."""
-        cursor = self._connection.execute(sql.encode(), values or None)
-        return cursor.fetchall() if cursor.description is not None else []
+        return fetched(self._connection.execute(sql.encode(), values or None))
+
+    def interrupt(self) -> None:
+        self._guard.interrupt()
 
     def complete(self, outcome: Outcome) -> None:
         job_id = self._ending.job_id
@@ -103,7 +109,10 @@ class PostgresTransaction:
     def _settle(self, outcome: Outcome) -> Verdict:
         try:
             # A plain cursor, since those of a caller's own pool may have another syntax.
-            with psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
+            with (
+                self._guard.ours(),
+                psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor,
+            ):
                 verdict, self.number = self._ending.settle(cursor, outcome)
         except psycopg.Error as error:
             raise translate(error, self._where) from error
@@ -112,7 +121,7 @@ class PostgresTransaction:
 
 @contextmanager
 def open_transaction(
-    borrowed: AbstractContextManager[psycopg.Connection[Any]], address: Address, ending: Ending
+    lent: AbstractContextManager[Guard[psycopg.Connection[Any]]], address: Address, ending: Ending
 ) -> Iterator[PostgresTransaction]:
     """Commit at the end of the block, roll back if it raises or the lease was lost.
 
@@ -122,12 +131,14 @@ def open_transaction(
     A commit of the handler's own on the connection is refused inside, and its own
     `connection.transaction()` blocks are savepoints.
     """
-    with borrowed as connection:
-        transaction = PostgresTransaction(connection, address.name, ending)
+    with lent as guard:
+        connection = guard.connection
+        transaction = PostgresTransaction(guard, address.name, ending)
         is_at_the_end = False
         try:
-            with read_committed(connection), connection.transaction():
-                yield transaction
+            with guard.ours(), read_committed(connection), connection.transaction():
+                with guard.theirs():
+                    yield transaction
                 is_at_the_end = True
                 if transaction.lost:
                     raise psycopg.Rollback
@@ -149,12 +160,16 @@ def open_transaction(
 
 
 def _has_committed(address: Address, ending: Ending, number: str) -> bool:
-    """Ask what became of a transaction whose COMMIT was never answered."""
+    """Ask what became of a transaction whose COMMIT was never answered.
+
+    If the COMMIT never arrived, the server keeps the transaction open, and the job locked, until it
+    notices that its client is gone, which may take hours: so it is told to end that session.
+    """
     end = time.monotonic() + _ASK_LIMIT
     while True:
         status: str | None = None
         try:
-            with address.connect() as connection:
+            with address.connect(limit=_ANSWER_LIMIT) as connection:
                 status = _status(connection, ending, number)
         except (psycopg.Error, StoreError):
             pass  # still away
@@ -177,6 +192,13 @@ def _status(connection: psycopg.Connection[Any], ending: Ending, number: str) ->
     except errors.InvalidParameterValue:
         return "aborted"  # a promoted standby, which has not come to that number yet
     if status != "committed":
+        if status == "in progress":
+            fetch_rows(
+                connection,
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE backend_xid = %s::text::xid8::xid",
+                [number],
+            )
         return str(status) if status else None
     # A promoted standby may have given the number to somebody else's transaction.
     return "aborted" if ending.is_running(connection) else "committed"

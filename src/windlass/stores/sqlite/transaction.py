@@ -9,6 +9,7 @@ from typing import Any
 
 from windlass.clock import Clock
 from windlass.errors import LeaseLostError
+from windlass.store.fetched import fetched
 from windlass.store.records import Lease, Outcome, Verdict
 from windlass.stores.sqlite.anchor import Anchor, open_anchored
 from windlass.stores.sqlite.connection import Session, Synchronous, translate
@@ -32,7 +33,10 @@ class SqliteTransaction:
 
     def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
         """Run the user's own statement; the rows it returns. Raises what `sqlite3` raises."""
-        return self._db.connection.execute(sql, values).fetchall()
+        return fetched(self._db.connection.execute(sql, values))
+
+    def interrupt(self) -> None:
+        self._db.connection.interrupt()
 
     def complete(self, outcome: Outcome) -> None:
         self._db.careful = True

@@ -50,7 +50,7 @@ from windlass.store.records import (
 )
 from windlass.stores.postgres.connection import one_line
 from windlass.stores.postgres.crew import Crew, fetch_rows
-from windlass.stores.postgres.handlers import HandlerConnections
+from windlass.stores.postgres.handlers import Borrowed, HandlerConnections
 from windlass.stores.postgres.transaction import open_transaction
 from windlass.stores.postgres.under_way import UnderWay
 from windlass.stores.table import setup
@@ -420,14 +420,14 @@ class TableStore(Generic[R]):
         self._lifelines = [*(it for it in self._lifelines if not it.is_closed), lifeline]
         return lifeline
 
-    def connection(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+    def connection(self) -> Borrowed:
         self._open_crew()
         return self._handlers.borrow()
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
         self._open_crew()
         return open_transaction(
-            self._handlers.borrow(), self._handlers.address, _RowEnding(self, lease)
+            self._handlers.lend(), self._handlers.address, _RowEnding(self, lease)
         )
 
     async def retire(self, worker: str) -> None:

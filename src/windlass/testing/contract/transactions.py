@@ -118,6 +118,33 @@ async def a_job_is_completed_once_in_its_transaction(kit: Kit) -> None:
 
 
 @case
+async def rows_are_had_by_place_and_by_name(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None or not kit.store.capabilities.sql:
+        return
+    with kit.store.transaction(lease) as tx:
+        assert tx.execute("INSERT INTO handlers_own VALUES (7)") == []
+        [row] = tx.execute("SELECT n, n + 1 AS more FROM handlers_own")
+    assert row == (7, 8)
+    assert (row[1], row["n"], row["more"]) == (8, 7, 8)
+    assert dict(row) == {"n": 7, "more": 8}
+
+
+@case
+async def a_statement_is_not_disturbed_by_an_interrupt_before_it(kit: Kit) -> None:
+    """A handler that was told to stop may still tidy up."""
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    with kit.store.transaction(lease) as tx:
+        tx.interrupt()
+        _write(kit, tx)
+        tx.complete(COMPLETE)
+    assert await kit.state(lease.job_id) is JobState.COMPLETED
+    assert await _written(kit) == 1
+
+
+@case
 async def an_exception_rolls_everything_back(kit: Kit) -> None:
     lease = await _lease(kit)
     if lease is None:
