@@ -1413,3 +1413,19 @@ class TransactionsClaimSql(MemoryStore):
                 return []
 
         return Pretending(self, lease)
+
+
+@killed_by("transactions.a_statement_is_not_disturbed_by_an_interrupt_before_it")
+class AnInterruptEndsTheTransaction(MemoryStore):
+    def transaction(self, lease: Lease) -> Any:
+        class Undone(MemoryTransaction):
+            is_interrupted = False
+
+            def interrupt(self) -> None:
+                self.is_interrupted = True
+
+            def complete(self, outcome: Outcome) -> None:
+                if not self.is_interrupted:
+                    super().complete(outcome)
+
+        return Undone(self, lease)
