@@ -141,13 +141,18 @@ def test_one_silent_link_of_the_store_tells_of_all_others(
 ) -> None:
     """It is waited for once, not once for each link, and calls go on over new ones."""
     probed: list[bool] = []
-    answers = lines.answers
+    answers, answer = lines.answers, connection.answers
 
-    async def counted(*args: Any) -> bool:
+    async def counted_on_loop(*args: Any) -> bool:
         probed.append(await answers(*args))
         return probed[-1]
 
-    monkeypatch.setattr(lines, "answers", counted)
+    def counted_in_thread(*args: Any) -> bool:
+        probed.append(answer(*args))
+        return probed[-1]
+
+    monkeypatch.setattr(lines, "answers", counted_on_loop)
+    monkeypatch.setattr(connection, "answers", counted_in_thread)
 
     async def scenario() -> None:
         store = PostgresStore(proxy.url(), listen=False)
@@ -161,6 +166,7 @@ def test_one_silent_link_of_the_store_tells_of_all_others(
         await eventually(lambda: len(ask(url, waiting)) >= 3)
         holder.close()
         await asyncio.gather(*calls)
+        await store.enqueue([NewJob("other", key="k")])
         probed.clear()
         proxy.silence()
         async with asyncio.timeout(PATIENCE):

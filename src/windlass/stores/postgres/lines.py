@@ -106,6 +106,7 @@ class Lines:
                 line.connection.close()
             elif has_lain(line.used_at) and not await answers(line.connection, PROBE_LIMIT):
                 self._drop_idle()
+                self._stock.drop_idle()
             else:
                 return line
 
