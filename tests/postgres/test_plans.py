@@ -324,8 +324,9 @@ def test_the_timer_does_not_read_what_it_made_ready_before(made: Schema) -> None
             await store.enqueue([NewJob("a", run_at=later + n) for n in range(3_000)])
             with psycopg.connect(made.url) as late:
                 late.execute(
-                    f"INSERT INTO {made.name}._jobs (run_at, created_at, updated_at, payload, state,"
-                    f" task) SELECT min(run_at), now(), now(), '{{}}', 'scheduled', 'late'"
+                    f"INSERT INTO {made.name}._jobs"
+                    f" (run_at, created_at, updated_at, payload, state, task)"
+                    f" SELECT min(run_at), now(), now(), '{{}}', 'scheduled', 'late'"
                     f" FROM {made.name}._jobs".encode()
                 )
                 clock.advance(3600.001)
