@@ -176,7 +176,9 @@ def test_a_running_job_goes_on_when_the_clock_is_set(made: Schema, hours: int) -
 
     async def scenario() -> None:
         apps = [
-            App(made.url, schema=made.name, clock=clock, lease=5, reap_interval=0.05, concurrency=1)
+            App(
+                made.url, schema=made.name, clock=clock, lease=60, reap_interval=0.05, concurrency=1
+            )
             for _ in range(2)
         ]
         done = asyncio.Event()
