@@ -153,7 +153,8 @@ def test_jobs_and_workers(installed: Schema, connection: psycopg.Connection) -> 
     held, failed = add(connection), add(connection)
     connection.execute("SELECT permanently_fail_jobs(%s)", [[failed]])
     connection.execute(
-        "INSERT INTO _workers (name, expires_at) VALUES ('gone', now() - interval '1 minute')"
+        "INSERT INTO _workers (name, expires_at, lease)"
+        " VALUES ('gone', now() - interval '1 minute', 30)"
     )
     connection.execute(
         "UPDATE _jobs SET state = 'running', worker = (SELECT id FROM _workers) WHERE id = %s",
