@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.engine import wire
+from windlass.engine import forking, wire
 from windlass.engine.signals import stop_signals
 from windlass.errors import RetryAfter, RetryAt, WindlassError
 from windlass.model import payload as payloads
@@ -48,7 +48,11 @@ def child_main(pipe: Connection, logging_shown: tuple[str, logs.LogFormat] | Non
             return
         if isinstance(call, wire.RunJob):
             line = Line(pipe)
-            line.end(_run(call, tasks, line))
+            life = forking.lives
+            answer = _run(call, tasks, line)
+            if forking.lives != life:
+                forking.leave(f"job {call.lease.job_id} ({call.lease.task})")
+            line.end(answer)
 
 
 def _follow_parent() -> None:

@@ -80,6 +80,11 @@ class Delivery(msgspec.Struct, eq=False):
         return self._record
 
     @property
+    def title(self) -> str:
+        """How a sentence names it."""
+        return f"job {self.lease.job_id} ({self.lease.task})"
+
+    @property
     def log_fields(self) -> dict[str, Any]:
         """What a log record about this delivery carries as `extra`."""
         return {"label": "job", "task": self.lease.task, "job_id": self.lease.job_id}

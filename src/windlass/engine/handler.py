@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from windlass.engine import forking
 from windlass.engine.delivery import Delivery
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS
 from windlass.model.retry import DEFAULT_RETRY, Retry
@@ -59,7 +60,7 @@ async def maybe_await(value: Any) -> Any:
 class Waiting:
     """A handler's coroutine that waits for something; await it for what the handler returns."""
 
-    __slots__ = ("_coroutine", "_variables", "_wanted")
+    __slots__ = ("_coroutine", "_life", "_variables", "_wanted")
 
     def __init__(
         self, variables: Variables, coroutine: Coroutine[Any, Any, Any], wanted: Any
@@ -67,6 +68,7 @@ class Waiting:
         self._variables = variables
         self._coroutine = coroutine
         self._wanted = wanted
+        self._life = forking.lives
 
     def __await__(self) -> Generator[Any, Any, Any]:
         coroutine, wanted = self._coroutine, self._wanted
@@ -80,6 +82,8 @@ class Waiting:
                 wanted = self._variables.run(step, value)
             except StopIteration as done:
                 return done.value
+            if forking.lives != self._life:
+                forking.leave("a handler")
 
 
 def begin(variables: Variables, run: Run, context: Context, delivery: Delivery) -> Any:

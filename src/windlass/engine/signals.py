@@ -76,6 +76,21 @@ class Signals:
             self._hurry()
 
 
+def _in_child() -> None:
+    """A forked child is nobody's worker: a signal does to it what it does to any process."""
+    global _count
+    _count = 0
+    _listening.clear()
+    while _before:
+        number, _ = _before.popitem()
+        is_int = number is signal.SIGINT
+        signal.signal(number, signal.default_int_handler if is_int else signal.SIG_DFL)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
 def _on_signal(number: int, frame: Any) -> None:
     global _count
     _count += 1

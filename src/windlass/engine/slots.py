@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from windlass.clock import Clock
-from windlass.engine import outcomes
+from windlass.engine import forking, outcomes
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Handler, Plan, Run, Waiting, begin, maybe_await
 from windlass.engine.settler import Settler
@@ -88,12 +88,15 @@ class Slots:
         self._tasks: list[asyncio.Task[None]] = []
         self._plans: dict[str, Plan] = {}
         self._closing = False
+        self._life = 0
         self._loop: asyncio.AbstractEventLoop
         self._canary: asyncio.Task[None]
         """Nobody cancels it but whoever ends the whole event loop."""
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._life = forking.lives
+        forking.watch(self._loop)
         self._tasks = [
             self._loop.create_task(self._slot(), name=f"windlass-slot-{number}")
             for number in range(self.count)
@@ -285,6 +288,8 @@ class Slots:
             variables = copy_context()
             try:
                 result = variables.run(begin, variables, plan.run, context, delivery)
+                if forking.lives != self._life:
+                    forking.leave(delivery.title)
                 if result is None:
                     outcome: Outcome = plan.complete
                 elif isinstance(result, Waiting) or outcomes.is_batch(result, delivery):
@@ -328,6 +333,8 @@ class Slots:
                 outcome = outcomes.from_result(result, delivery, plan, self._complain)
         except BaseException as error:  # as above
             raised = error
+        if forking.lives != self._life:
+            forking.leave(delivery.title, raised)
         if delivery.remains is not None:
             await self._outlast(delivery.remains, delivery)
         if timer is not None:
@@ -368,6 +375,8 @@ class Slots:
 
     def _judge(self, error: BaseException, delivery: Delivery, plan: Plan) -> Outcome:
         """What a handler that raised is settled to, unless its slot is being ended."""
+        if forking.lives != self._life:
+            forking.leave(delivery.title, error)
         if self._is_being_killed(error, delivery):
             self._end(delivery, RELEASE)
             raise error

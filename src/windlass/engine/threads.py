@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from windlass.engine import forking
 from windlass.engine.delivery import Delivery
 
 
@@ -23,7 +24,7 @@ class Threads:
         and is what `remains` of the delivery."""
         variables = contextvars.copy_context()
         work = asyncio.get_running_loop().run_in_executor(
-            self._executor, variables.run, _call, call, *args
+            self._executor, variables.run, _call, delivery.title, call, *args
         )
         # Its slot may have been told to stop, and then nobody awaits how it ends.
         work.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -36,11 +37,20 @@ class Threads:
         return not any(_is_busy(thread) for thread in self._executor._threads)
 
 
-def _call(call: Callable[..., Any], *args: Any) -> Any:
+def _call(what: str, call: Callable[..., Any], *args: Any) -> Any:
+    life = forking.lives
+    raised: BaseException | None = None
     try:
         return call(*args)
     except (StopIteration, GeneratorExit) as error:  # neither can pass through an await
+        raised = error
         raise RuntimeError(f"the handler raised {type(error).__name__}") from error
+    except BaseException as error:
+        raised = error
+        raise
+    finally:
+        if forking.lives != life:
+            forking.leave(what, raised)
 
 
 def _is_busy(thread: threading.Thread) -> bool:
