@@ -29,6 +29,8 @@ class _Transaction:
     def complete(self, outcome: Outcome) -> None:
         self.outcome = outcome
 
+    def interrupt(self) -> None: ...
+
 
 class Committing(Ledger):
     """A commit lands at once, or fails; its answer comes when the test says so."""
