@@ -105,6 +105,20 @@ class JobsFarOffAreHintedAt(MemoryStore):
             due(self._until_due())
 
 
+# ── suspects ──
+
+
+@killed_by(
+    "queues.a_suspect_keeps_its_place_in_its_queue[heads only]",
+    "queues.a_suspect_behind_a_foreign_head_keeps_its_place",
+)
+class AQueueGoesOnWithoutItsSuspect(MemoryStore):
+    def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
+        for row in super()._claimable(request):
+            if request.suspects or not row.suspect:
+                yield row
+
+
 # ── leases and settling ──
 
 

@@ -362,3 +362,216 @@ async def test_what_was_claimed_runs_whatever_fails_after_the_claim(bench: Bench
     await runner.wait()
     assert len(bench.seen) == 1
     assert bench.ledger.settled[0][0].deliveries == 1, "it was not lost and handed back"
+
+
+# ── suspects ──
+
+
+async def _orphan(bench: Bench, **options: Any) -> int:
+    """A job that a worker took which then died; an operator's unlock will free it."""
+    job = await bench.add("t", {"name": "suspect", "seconds": 0.001}, **options)
+    request = ClaimRequest("dead", ("t",), 1, suspects=1, lease=3_600)
+    [lease] = await bench.ledger.claim(request)
+    assert lease.job_id == job.id
+    return job.id
+
+
+@virtual
+async def test_a_suspect_goes_to_the_worker_that_is_idle(bench: Bench) -> None:
+    """Not into the buffer of a busy one, whose quick jobs made it look ahead."""
+
+    @bench.app.task
+    async def t(ctx: Context, name: str, seconds: float) -> None:
+        bench.seen.append((name, bench.clock.elapsed, ctx.worker_id))
+        await asyncio.sleep(seconds)
+
+    await _orphan(bench)
+    await t.aenqueue_many([{"name": "quick", "seconds": 0.001}] * 20)
+    await t.aenqueue(name="slow", seconds=100)
+    busy = await bench.start(concurrency=1)
+    await wait_until(lambda: any(name == "slow" for name, _, _ in bench.seen))
+    idle = await bench.start(concurrency=1)
+    await asyncio.sleep(1)
+    now = bench.clock.elapsed
+    await bench.app.client.force_unlock_workers(["dead"])
+    await asyncio.sleep(1)
+    assert bench.seen[-1] == ("suspect", now, idle.worker.id)
+    assert busy.worker.id != idle.worker.id
+
+
+@virtual
+async def test_a_suspect_is_claimed_for_a_free_slot_only(bench: Bench) -> None:
+    @bench.app.task
+    async def t(name: str, seconds: float) -> None:
+        bench.seen.append((name, bench.clock.elapsed))
+        await asyncio.sleep(seconds)
+
+    job_id = await _orphan(bench, priority=9)
+    await t.aenqueue_many([{"name": "quick", "seconds": 0.001}] * 20)
+    await t.aenqueue(name="slow", seconds=100)
+    await bench.start(concurrency=1)
+    await wait_until(lambda: ("slow", bench.clock.elapsed) in bench.seen)
+    await bench.app.client.force_unlock_workers(["dead"])
+    while bench.seen[-1][0] == "slow":
+        job = await bench.ledger.get(job_id)
+        assert job is None or job.state is JobState.READY or bench.seen[-1][0] == "suspect"
+        await asyncio.sleep(0.1)
+    assert bench.seen[-1][0] == "suspect"
+
+
+@virtual
+async def test_many_suspects_run_before_what_was_taken_ahead(bench: Bench) -> None:
+    """A worker that never has a free slot asks for them now and then, and again while there are."""
+
+    @bench.app.task
+    async def t(name: str) -> None:
+        bench.seen.append(name)
+        await asyncio.sleep(0.001)
+
+    await bench.ledger.enqueue([NewJob("t", '{"name":"suspect"}')] * 50)
+    await bench.ledger.claim(ClaimRequest("dead", ("t",), 50, lease=3_600))
+    await t.aenqueue_many([{"name": "plain"}] * 20_000)
+    await bench.start(concurrency=4)
+    await wait_until(lambda: len(bench.seen) > 1_000)
+    freed = len(bench.seen)
+    await bench.ledger.unlock(["dead"], 5)
+    await wait_until(lambda: bench.seen.count("suspect") == 50)
+    first = bench.seen.index("suspect")
+    assert first - freed < 2_000, "they are asked for after a quarter of a second, 1,000 jobs"
+    last = len(bench.seen) - bench.seen[::-1].index("suspect")
+    assert last - first < 50 + 50 * 4, "and then one after the other"
+
+
+# ── order ──
+
+
+def _positions(seen: list[str], name: str) -> list[int]:
+    return [place for place, each in enumerate(seen) if each == name]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.001])
+@virtual
+async def test_a_serial_queue_goes_before_less_urgent_jobs_that_were_taken_ahead(
+    bench: Bench, seconds: float
+) -> None:
+    @bench.app.task
+    async def t(name: str) -> None:
+        bench.seen.append(name)
+        if seconds:
+            await asyncio.sleep(seconds)
+
+    await t.using(priority=10).aenqueue_many([{"name": "later"}] * 300)
+    await t.using(queue="q").aenqueue_many([{"name": "serial"}] * 20)
+    await t.aenqueue_many([{"name": "plain"}] * 5)
+    await bench.start(concurrency=1)
+    await bench.idle()
+    assert set(bench.seen[:25]) == {"serial", "plain"}
+    assert bench.seen[25:] == ["later"] * 300
+
+
+@virtual
+async def test_a_serial_queue_whose_settlements_take_long_goes_first_too(bench: Bench) -> None:
+    @bench.app.task
+    async def t(name: str) -> None:
+        bench.seen.append(name)
+
+    settle = bench.ledger.settle
+
+    async def settle_slowly(settlements: Any) -> Any:
+        await asyncio.sleep(0.05)
+        return await settle(settlements)
+
+    bench.ledger.settle = settle_slowly  # type: ignore[method-assign]
+    await t.using(priority=10).aenqueue_many([{"name": "later"}] * 300)
+    await t.using(queue="q").aenqueue_many([{"name": "serial"}] * 10)
+    await bench.start(concurrency=1)
+    await bench.idle()
+    assert bench.seen == ["serial"] * 10 + ["later"] * 300
+
+
+@virtual
+async def test_less_urgent_jobs_go_on_while_a_settlement_is_held_up(bench: Bench) -> None:
+    """An open transaction holds the job that ended: the slot waits for one try, no longer."""
+
+    @bench.app.task
+    async def t(name: str) -> None:
+        bench.seen.append(name)
+
+    [first, _] = [await bench.add("t", {"name": "serial"}, queue="q") for _ in range(2)]
+    await t.using(priority=10).aenqueue_many([{"name": "later"}] * 50)
+    bench.ledger.held.add(first.id)
+    await bench.start(concurrency=1)
+    await wait_until(lambda: bench.seen.count("later") == 50)
+    assert bench.seen[0] == "serial" and bench.seen.count("serial") == 1
+    bench.ledger.held.clear()
+    await bench.idle()
+    assert bench.seen.count("serial") == 2
+
+
+@virtual
+async def test_equally_urgent_jobs_wait_for_no_queue(bench: Bench) -> None:
+    """What it costs is counted: no more claims than without queues, but for the run dry."""
+
+    @bench.app.task
+    async def t() -> None:
+        await asyncio.sleep(0.001)
+
+    async def claims(queues: int) -> int:
+        before = bench.store.calls["claim"]
+        for number in range(1_000):
+            await bench.add("t", queue=f"q{number % queues}" if queues else None)
+        runner = await bench.start(concurrency=10)
+        await bench.idle()
+        await runner.stop()
+        return bench.store.calls["claim"] - before
+
+    assert await claims(1_000) <= await claims(0) + 5
+
+
+@virtual
+async def test_a_more_urgent_job_that_was_claimed_later_starts_first(bench: Bench) -> None:
+    @bench.app.task
+    async def t(name: str) -> None:
+        bench.seen.append(name)
+        await asyncio.sleep(0.001)
+
+    await t.using(priority=10).aenqueue_many([{"name": "later"}] * 2_000)
+    await bench.start(concurrency=1)
+    await wait_until(lambda: len(bench.seen) >= 300)
+    await t.using(priority=0).aenqueue_many([{"name": "urgent"}] * 10)
+    added = len(bench.seen)
+    await bench.idle()
+    places = _positions(bench.seen, "urgent")
+    assert places == list(range(places[0], places[0] + 10))
+    assert places[0] - added <= 130, "as soon as half of what was taken ahead is used up"
+
+
+@virtual
+async def test_what_was_overtaken_for_two_seconds_goes_back(bench: Bench) -> None:
+    @bench.app.task
+    async def t(name: str) -> None:
+        bench.seen.append(name)
+        await asyncio.sleep(0.001)
+
+    await t.using(priority=10).aenqueue_many([{"name": "later"}] * 1_000)
+    await bench.start(concurrency=1)
+    await wait_until(lambda: len(bench.seen) >= 300)
+    await t.using(priority=0).aenqueue_many([{"name": "urgent"}] * 4_000)
+    await wait_until(lambda: bench.seen.count("urgent") >= 3_500)
+    back = [lease for lease, outcome, _ in bench.ledger.settled if isinstance(outcome, Release)]
+    assert back and all(lease.priority == 10 for lease in back)
+    await bench.idle()
+    assert bench.seen.count("later") == 1_000
+
+
+@virtual
+async def test_a_worker_that_has_taken_all_it_may_leaves_nothing_waiting(bench: Bench) -> None:
+    @bench.app.task
+    async def t() -> None:
+        await asyncio.sleep(0.001)
+
+    await t.using(queue="q").aenqueue_many([{}] * 5)
+    await t.using(priority=10).aenqueue_many([{}] * 100)
+    runner = await bench.start(max_jobs=40, concurrency=1)
+    await asyncio.wait_for(runner.wait(), 60)
+    assert runner.worker.completed == 40

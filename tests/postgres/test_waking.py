@@ -62,6 +62,25 @@ def test_a_serial_queue_goes_on_when_its_job_ends(app: App) -> None:
     assert done == list(range(10))
 
 
+def test_with_one_slot_a_serial_queue_goes_before_less_urgent_jobs(app: App) -> None:
+    """Its next job is claimable only once the one before is settled, when others lie buffered."""
+    ran: list[str] = []
+
+    @app.task
+    async def t(name: str) -> None:
+        ran.append(name)
+
+    async def whole() -> None:
+        async with app:
+            await t.using(priority=10).aenqueue_many([{"name": "later"}] * 300)
+            await t.using(queue="q").aenqueue_many([{"name": "serial"}] * 20)
+            runner = await app.run(handle_signals=False, concurrency=1, once=True)
+            await asyncio.wait_for(runner.wait(), PATIENCE)
+
+    asyncio.run(whole())
+    assert ran == ["serial"] * 20 + ["later"] * 300
+
+
 def test_a_retry_and_a_delayed_job_are_on_time(app: App) -> None:
     attempts: list[int] = []
     done = asyncio.Event()

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.sqlite.sqlite_kit import child, finish, jobs, line, opened, plain, run, take, tell, until
+from windlass import App
 from windlass.store.records import COMPLETE
 from windlass.stores.sqlite import SqliteStore
 
@@ -185,3 +186,23 @@ def test_subscribers_stay_when_the_store_is_opened_again(tmp_path: Path) -> None
             hints.stop()
 
     run(scenario())
+
+
+def test_with_one_slot_a_serial_queue_goes_before_less_urgent_jobs(tmp_path: Path) -> None:
+    """Its next job is claimable only once the one before is settled, when others lie buffered."""
+    app = App(f"sqlite:///{tmp_path / 'jobs.db'}")
+    ran: list[str] = []
+
+    @app.task
+    async def t(name: str) -> None:
+        ran.append(name)
+
+    async def scenario() -> None:
+        async with app:
+            await t.using(priority=10).aenqueue_many([{"name": "later"}] * 300)
+            await t.using(queue="q").aenqueue_many([{"name": "serial"}] * 20)
+            runner = await app.run(handle_signals=False, concurrency=1, once=True)
+            await runner.wait()
+
+    run(scenario())
+    assert ran == ["serial"] * 20 + ["later"] * 300

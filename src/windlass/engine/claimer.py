@@ -26,6 +26,8 @@ MOST_AT_ONCE = 20_000
 MOST_TEXT = 16_000_000
 TOO_OLD = 2.0
 FENCED_PAUSE = 0.2
+SUSPECTS_EVERY = 0.25
+"""Seconds after which a slot stays free for suspects, where none was free for longer than that."""
 
 Flags = Sequence[str] | None
 ForbiddenFlags = Flags | Callable[[], "Flags | Awaitable[Flags]"]
@@ -82,6 +84,7 @@ class Claimer:
         self._weight = 1.0
         self._bound = MOST_AT_ONCE
         self._look_past_at = 0.0
+        self._suspects_at = 0.0
         self._hinted = False
         self._dry = False
         self.is_closed = False
@@ -94,7 +97,7 @@ class Claimer:
 
     def is_wanting(self) -> bool:
         """Whether a slot that runs out should wake the claimer."""
-        return not self._dry and not self.is_closed
+        return self._slots.asks.are_ripe or (not self._dry and not self.is_closed)
 
     async def step(self) -> float | None:
         """Claim, and again at once where that was not enough: before the slots run what came."""
@@ -103,12 +106,20 @@ class Claimer:
         return pause
 
     async def _claim(self) -> float | None:
+        asks = self._slots.asks.ripe()
+        try:
+            return await self._claim_for(len(asks))
+        finally:
+            self._slots.asks.answer(asks)
+
+    async def _claim_for(self, asking: int) -> float | None:
+        """Claim, also for so many slots that ask before they go on with the buffer."""
         self._give_back_old()
         if self.is_closed:
             return self._until_old()
         if self._is_fenced():
             return FENCED_PAUSE
-        wanted = min(self._wanted(), self._bound)
+        wanted = min(self._wanted(asking), self._bound)
         if wanted <= 0:
             self._dry = False  # a slot that runs out must wake this loop, hint or no hint
             return self._until_old()
@@ -117,6 +128,12 @@ class Claimer:
             return self._poll_interval
         flags = await self._flags()
         now = self._clock.monotonic()
+        is_accused = self._slots.accused is not None
+        suspects = 0 if is_accused else max(asking, self._slots.free)
+        if suspects:
+            self._suspects_at = now + SUSPECTS_EVERY
+        elif now >= self._suspects_at and not is_accused:
+            self._slots.asks.for_suspects = True
         past_heads = self._once or now >= self._look_past_at
         if past_heads:
             self._look_past_at = now + self._poll_interval
@@ -130,7 +147,7 @@ class Claimer:
                     worker=self._worker_id,
                     tasks=self._tasks,
                     limit=wanted,
-                    suspects=max(1, self._slots.free) if self._slots.accused is None else 0,
+                    suspects=suspects,
                     lease=self._lease,
                     longer_leases=self._longer,
                     forbidden_flags=flags,
@@ -145,7 +162,10 @@ class Claimer:
         self._bound = min(2 * self._bound, MOST_AT_ONCE)
         # Leases begin later than `now`, so they end later than this too. They are in the slots'
         # hands before anything else can fail.
-        self._slots.feed(leases, {task: now + longer for task, longer in self._longer.items()})
+        owned_until = {task: now + longer for task, longer in self._longer.items()}
+        has_suspects = self._slots.feed(leases, owned_until)
+        if suspects:
+            self._slots.asks.for_suspects = has_suspects  # there may be more of them
         if self._once and len(leases) < wanted and await self._store.promote(MOST_AHEAD):
             self._hinted = True  # what was due is ready only now
         return self._took(leases, wanted)
@@ -175,7 +195,7 @@ class Claimer:
             self.is_closed = self.is_exhausted = True
             return self._until_old()
         if len(leases) >= wanted:
-            return self._until_old() if self._wanted() <= 0 else 0.0
+            return self._until_old() if self._wanted(0) <= 0 else 0.0
         if self._hinted:
             return 0.0
         self._dry = True
@@ -189,8 +209,9 @@ class Claimer:
         """Come back to see whether the buffer got old, if there is one."""
         return TOO_OLD / 2 if self._slots.buffered else None
 
-    def _wanted(self) -> int:
-        """How many to ask for now; nothing while the buffer lacks less than half, or `REFILL`."""
+    def _wanted(self, asking: int) -> int:
+        """How many to ask for now; nothing while no slot asks and the buffer lacks less than half,
+        or `REFILL`."""
         if self._pre_dequeue is not None:
             # One by one, and only after the last one's `pre_handle`, which may change the answer.
             self._slots.low_water = 0
@@ -199,12 +220,12 @@ class Claimer:
         ahead = self._ahead()
         self._slots.low_water = max((ahead + 1) // 2, ahead - REFILL + 1)
         free = self._slots.free
-        if free == 0 and self._slots.buffered >= self._slots.low_water:
+        if free == 0 and asking == 0 and self._slots.buffered >= self._slots.low_water:
             return 0
         # Beyond what free slots need, claims of one size: one is under way while the last one's
         # jobs run, and none is so large that the slots run dry meanwhile.
         wanted = self._slots.count - self._slots.running + ahead - self._slots.buffered
-        wanted = min(wanted, max(free, REFILL))
+        wanted = max(asking, min(wanted, max(free, REFILL)))
         return wanted if self._left is None else min(wanted, self._left)
 
     def _ahead(self) -> int:
@@ -220,7 +241,7 @@ class Claimer:
         self._weight = max(mean, self._weight * 0.9, 1.0)
 
     def _give_back_old(self) -> None:
-        if self._slots.oldest_age() >= TOO_OLD and self._slots.hand_back(TOO_OLD):
+        if self._slots.has_older(TOO_OLD) and self._slots.hand_back(TOO_OLD):
             self._slots.pace = TOO_OLD  # jobs got slow: hold none ahead until some finish again
 
     async def _flags(self) -> tuple[str, ...]:

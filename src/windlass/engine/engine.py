@@ -133,6 +133,7 @@ class Engine:
             self._before_settling,
             self._after_settling,
             lambda: self._slots.buffered,
+            lambda batch: self._slots.asks.settled(batch),
         )
         self._slots = Slots(
             options.slots,

@@ -51,6 +51,7 @@ class Settler:
         before: Before,
         after: After,
         ahead: Callable[[], int] = lambda: 0,
+        tried: Callable[[Sequence[Delivery]], None] = lambda batch: None,
     ) -> None:
         self._store = store
         self._outage = outage
@@ -58,6 +59,7 @@ class Settler:
         self._before = before
         self._after = after
         self._ahead = ahead
+        self._tried = tried
         self._waiting: list[Delivery] = []
         self._task: asyncio.Task[None] | None = None
         self._held: list[Delivery] = []
@@ -128,6 +130,7 @@ class Settler:
     async def _settle_all(self, batch: list[Delivery]) -> None:
         """Write, tell what became of each, and set aside what somebody else holds."""
         settled = await self._settle(batch)
+        self._tried(batch)
         if settled.count(DONE) < len(batch):
             batch, settled = self._set_aside(batch, settled)
         self._refused = sum(delivery.is_refused for delivery in self._held)

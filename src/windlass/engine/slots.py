@@ -20,6 +20,7 @@ import msgspec
 
 from windlass.clock import Clock
 from windlass.engine import forking, outcomes
+from windlass.engine.asks import Asks, may_follow
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Handler, Plan, Run, Waiting, begin, maybe_await
 from windlass.engine.settler import Settler
@@ -84,6 +85,8 @@ class Slots:
         self._pre_handle: Any = getattr(handler, "pre_handle", None)
         self._has_post_handle = getattr(handler, "post_handle", None) is not None
         self._buffer: deque[Delivery] = deque()
+        self._full_since = 0.0
+        self.asks = Asks(hungry)
         self._idle: deque[asyncio.Future[None]] = deque()
         self._tasks: list[asyncio.Task[None]] = []
         self._plans: dict[str, Plan] = {}
@@ -112,8 +115,10 @@ class Slots:
         """Slots that neither run a job nor have one waiting for them."""
         return max(0, self.count - self.running - len(self._buffer))
 
-    def feed(self, leases: Iterable[Lease], owned_until: Mapping[str, float]) -> None:
-        """Take claimed jobs; suspects go first, so that the next free slot takes them.
+    def feed(self, leases: Iterable[Lease], owned_until: Mapping[str, float]) -> bool:
+        """Take claimed jobs, which come in their order. Those that precede buffered ones go before
+        them; suspects go first, since each was claimed for a slot that is free. Whether there were
+        suspects.
 
         Each worker that dies counts against all suspects it held. So that a job that kills
         workers, or stops them for longer than a lease, does not take innocent ones with it, those
@@ -122,8 +127,9 @@ class Slots:
         `owned_until` says when leases end of tasks that asked for longer ones than the worker's.
         """
         now, loop, on_note = self._loop.time(), self._loop, self._on_note
-        held, append = self._held, self._buffer.append
-        before = len(self._buffer)
+        held, buffer = self._held, self._buffer
+        has_suspects = False
+        fresh: list[Delivery] = []
         for lease in leases:
             delivery = Delivery(lease, loop, now, on_note)
             job_id = lease.job_id
@@ -135,18 +141,24 @@ class Slots:
             if owned_until:
                 delivery.owned_until = owned_until.get(lease.task, 0.0)
             if lease.suspect:
+                has_suspects = True
                 if lease.resets or self._max_resets <= 1:
                     if self.accused is not None:
                         delivery.is_over = True
                         self._settler.add(delivery, RELEASE)
                         continue
                     self.accused = delivery
-                self._buffer.appendleft(delivery)
-            else:
-                append(delivery)
+            fresh.append(delivery)
+        if not buffer:
+            self._full_since = now
+        if fresh and (has_suspects or (buffer and _order(fresh[0]) < _order(buffer[-1]))):
+            self._buffer = deque(sorted([*buffer, *fresh], key=_order))
+        else:
+            buffer.extend(fresh)
         # Not before whoever feeds has asked for more: jobs that never wait keep the loop to
         # themselves, and the store would have nothing to do meanwhile.
-        self._loop.call_soon(self._rouse, len(self._buffer) - before)
+        self._loop.call_soon(self._rouse, len(fresh))
+        return has_suspects
 
     def _rouse(self, count: int) -> None:
         """Wake up so many slots that wait for a job."""
@@ -155,6 +167,8 @@ class Slots:
             if not waiter.done():
                 waiter.set_result(None)
                 count -= 1
+        if count and self._buffer:
+            self.asks.satisfy(self._buffer[0])
 
     def hand_back(self, older_than: float = 0.0) -> int:
         """Return buffered jobs that have waited longer than `older_than` seconds."""
@@ -168,13 +182,18 @@ class Slots:
                 self._settler.add(delivery, RELEASE)
         return len(back)
 
-    def oldest_age(self) -> float:
-        """Seconds the job at the head of the buffer has been waiting."""
-        return self._loop.time() - self._buffer[0].claimed_at if self._buffer else 0.0
+    def has_older(self, seconds: float) -> bool:
+        """Whether a job in the buffer has been waiting for so long."""
+        limit = self._loop.time() - seconds
+        if not self._buffer or self._full_since > limit:
+            return False  # none was there before the buffer was last empty
+        self._full_since = min([delivery.claimed_at for delivery in self._buffer])
+        return self._full_since <= limit
 
     async def close(self, grace: float, hurry: asyncio.Event) -> bool:
         """Take nothing more; wait up to `grace` seconds, or until `hurry`, for what runs."""
         self._closing = True
+        self.asks.answer_all()
         while self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
@@ -225,7 +244,10 @@ class Slots:
     async def _slot(self) -> None:
         task = asyncio.current_task()
         assert task is not None
+        last: Delivery | None = None
         while True:
+            while self._must_ask(last):
+                last = await self._ask(last, task)
             if not self._buffer:
                 if self._closing:
                     return
@@ -236,9 +258,9 @@ class Slots:
                 continue
             self.running += 1
             try:
-                rest = self._streak(task)
+                rest, last = self._streak(last, task)
                 if rest is not None:
-                    await rest
+                    last = _more_urgent(await rest, last)
                 if task.cancelling() and not self._is_ending():
                     await self._forget_cancels(task)
             finally:
@@ -248,23 +270,46 @@ class Slots:
             if self._settler.is_full:
                 await self._rest(self._settler.room(), task)
 
-    def _streak(self, task: asyncio.Task[None]) -> Coroutine[Any, Any, None] | None:
-        """Run jobs until one waits for something, and return how that one goes on."""
+    def _must_ask(self, last: Delivery | None) -> bool:
+        """Whether the slot must ask before it takes a job, after it ran `last` of a queue."""
+        if self._closing:
+            return False
+        if self.asks.for_suspects and self._buffer:
+            return True
+        return last is not None and not (self._buffer and may_follow(self._buffer[0], last))
+
+    async def _ask(self, last: Delivery | None, task: asyncio.Task[None]) -> Delivery | None:
+        """Wait for a claim; the job whose successor is yet to be asked for."""
+        if self.asks.for_suspects and self._buffer:
+            self.asks.for_suspects = False  # one slot is enough
+            await self._rest(self.asks.put(None, is_ripe=True), task)
+            return last
+        assert last is not None
+        is_settled = self._held.get(last.lease.job_id) is not last
+        answered = self.asks.put(last, is_ripe=is_settled)
+        await self._rest(answered, task)
+        return None if answered.cancelled() or answered.result() else last
+
+    def _streak(
+        self, last: Delivery | None, task: asyncio.Task[None]
+    ) -> tuple[Coroutine[Any, Any, Delivery] | None, Delivery | None]:
+        """Run jobs until one waits for something, and return how that one goes on; and the most
+        urgent job of a queue that has ended, `last` among them."""
         ended: list[Delivery] = []
         try:
-            return self._run_into(ended, task)
+            return self._run_into(ended, last, task)
         finally:
             self._settler.add_all(ended)
 
     def _run_into(
-        self, ended: list[Delivery], task: asyncio.Task[None]
-    ) -> Coroutine[Any, Any, None] | None:
+        self, ended: list[Delivery], last: Delivery | None, task: asyncio.Task[None]
+    ) -> tuple[Coroutine[Any, Any, Delivery] | None, Delivery | None]:
         buffer, plans, time = self._buffer, self._plans, self._loop.time
         around, listeners = self._around, self._start_listeners
         now = time()
         until = now + TURN
         for _ in range(min(STREAK, self._settler.space)):
-            if not buffer:
+            if not buffer or (last is not None and not may_follow(buffer[0], last)):
                 break
             delivery = buffer.popleft()
             if len(buffer) < self.low_water:
@@ -293,7 +338,7 @@ class Slots:
                 if result is None:
                     outcome: Outcome = plan.complete
                 elif isinstance(result, Waiting) or outcomes.is_batch(result, delivery):
-                    return self._go_on(delivery, plan, task, result)
+                    return self._go_on(delivery, plan, task, result), last
                 else:
                     outcome = outcomes.from_result(result, delivery, plan, self._complain)
             except BaseException as error:  # whatever it is, the job is settled, the slot goes on
@@ -304,15 +349,17 @@ class Slots:
             delivery.outcome = outcome
             delivery.is_over = True
             ended.append(delivery)
+            if lease.queue is not None:
+                last = _more_urgent(delivery, last)
             if delivery.hooked is not None:
-                return self._stay(delivery.hooked, task)
+                return self._stay(delivery, task), last
             if now > until or task.cancelling():
                 break  # a cancel is by the handler itself, and not for the next one
-        return None
+        return None, last
 
     async def _go_on(
         self, delivery: Delivery, plan: Plan, task: asyncio.Task[None], result: Any
-    ) -> None:
+    ) -> Delivery:
         """See a job to its end that waits for something, or whose results do."""
         delivery.task = task
         timer = None
@@ -343,8 +390,7 @@ class Slots:
             outcome = self._judge(raised, delivery, plan)
         self._took(self._loop.time() - delivery.started_at)
         self._end(delivery, outcome)
-        if delivery.hooked is not None:
-            await self._stay(delivery.hooked, task)
+        return delivery if delivery.hooked is None else await self._stay(delivery, task)
 
     async def _outlast(self, thread: asyncio.Future[Any], delivery: Delivery) -> None:
         """Wait for a thread that goes on although its handler was told to stop.
@@ -440,15 +486,30 @@ class Slots:
         while task.cancelling():
             task.uncancel()
 
-    async def _stay(self, hooked: asyncio.Future[None], task: asyncio.Task[None]) -> None:
+    async def _stay(self, delivery: Delivery, task: asyncio.Task[None]) -> Delivery:
         """Keep the slot taken until `post_handle` has ended, also where the task is cancelled."""
+        hooked = delivery.hooked
+        assert hooked is not None
         if task.cancelling() and not self._is_ending():
             await self._forget_cancels(task)
         while not hooked.done():
             await self._rest(asyncio.wait({hooked}), task)
+        return delivery
 
     def _complain(self, delivery: Delivery, message: str, *values: Any) -> None:
         self._logger.warning(message, *values, extra=delivery.log_fields)
+
+
+def _order(delivery: Delivery) -> tuple[bool, int, int, int]:
+    lease = delivery.lease
+    return (not lease.suspect, lease.priority, lease.run_at, lease.job_id)
+
+
+def _more_urgent(ended: Delivery, last: Delivery | None) -> Delivery | None:
+    """Of jobs of queues that a slot has ended, the one whose successor is the first to ask for."""
+    if ended.lease.queue is None:
+        return last
+    return ended if last is None or ended.lease.priority <= last.lease.priority else last
 
 
 async def _for_ever() -> None:

@@ -157,8 +157,8 @@ class WorkStore(Protocol):
         """Take back jobs of workers whose leases ran out.
 
         The first time makes a job *suspect*, since it may only have lain in a prefetch; a suspect
-        takes the next free slot, so each further time counts as a reset, and at
-        `max_resets` the job fails. The attempt is given back.
+        is claimed for a free slot and starts at once, so each further time counts as a reset, and
+        at `max_resets` the job fails. The attempt is given back.
         """
 
     async def promote(self, limit: int) -> int:

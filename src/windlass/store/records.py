@@ -105,9 +105,10 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     """What a worker may be given.
 
     At most `limit` jobs, of which at most `suspects` are suspects (jobs whose last worker died;
-    the next free slots must take them). `lease` is the worker's own lease in seconds,
-    `longer_leases` the tasks that asked for more. With `past_heads` the store also looks behind
-    heads of serial queues that this worker may not run (unknown task, forbidden flag).
+    a claim takes as many as slots are free, and starts them at once). `lease` is the worker's own
+    lease in seconds, `longer_leases` the tasks that asked for more. With `past_heads` the store
+    also looks behind heads of serial queues that this worker may not run (unknown task, forbidden
+    flag).
     `conditions` are what a `pre_dequeue` hook adds, in the store's own terms; most know none.
     """
 

@@ -179,6 +179,7 @@ class MemoryStore:
                     continue
                 if row.suspect:
                     if suspects == 0:
+                        busy.add(row.queue)  # it keeps its place before the rest of its queue
                         continue
                     suspects -= 1
                 busy.add(row.queue)

@@ -181,7 +181,6 @@ def _look_past_heads(db: Session, request: ClaimRequest, past_heads: PastHeads) 
             {
                 "tasks": json_text(request.tasks),
                 "forbidden": json_text(request.forbidden_flags),
-                "suspects": request.suspects,
                 "after": past_heads.after,
                 "most": _MOST_QUEUES,
             },

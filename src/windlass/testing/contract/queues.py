@@ -146,6 +146,31 @@ async def a_reaped_head_is_first_again(kit: Kit) -> None:
     assert await kit.claimed() == [behind]
 
 
+@case.each(("heads only",), ("past heads",))
+async def a_suspect_keeps_its_place_in_its_queue(kit: Kit, look: str) -> None:
+    """Where a claim may take no suspect, the rest of the queue waits with it."""
+    head, behind = await _two(kit)
+    await kit.take()
+    await kit.crash()
+    free = await kit.add()
+    assert await kit.claimed(suspects=0, past_heads=look == "past heads") == [free.id]
+    lease = await kit.take(suspects=1, past_heads=look == "past heads")
+    assert lease.job_id == head
+    await kit.settle(lease, COMPLETE)
+    assert await kit.claimed() == [behind]
+
+
+@case
+async def a_suspect_behind_a_foreign_head_keeps_its_place(kit: Kit) -> None:
+    suspect = await kit.add(queue="q")
+    await kit.take()
+    await kit.crash()
+    await kit.add(queue="q", priority=9)
+    await kit.add("foreign", queue="q", priority=-9)
+    assert await kit.claim(suspects=0, past_heads=True) == []
+    assert await kit.claimed(suspects=1, past_heads=True) == [suspect.id]
+
+
 @case
 async def a_reaped_head_that_ends_lets_the_next_go(kit: Kit) -> None:
     head, behind = await _two(kit)

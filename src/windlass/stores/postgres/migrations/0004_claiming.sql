@@ -136,7 +136,7 @@ END $$;
 -- that job in the head's place. Looks at 200 queues per task, fewer where there are more than ten
 -- tasks, after `_after` by name; says where to go on.
 CREATE FUNCTION {schema}._exchange_heads(
-  _tasks text[], _suspects integer, _forbidden text[], _after text,
+  _tasks text[], _forbidden text[], _after text,
   OUT heads bigint[], OUT candidates bigint[], OUT next_after text
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off
@@ -177,12 +177,11 @@ BEGIN
       SELECT h.* FROM {schema}._jobs AS h
       WHERE h.queue = s.queue AND h.queue IS NOT NULL AND h.state IN ('ready', 'running')
     ) AS h ON h.state = 'ready' AND (
-      (h.task IN (SELECT t.name FROM unnest(_tasks) AS t (name))) IS NOT TRUE OR (h.suspect AND _suspects = 0) OR h.flags && _forbidden
+      (h.task IN (SELECT t.name FROM unnest(_tasks) AS t (name))) IS NOT TRUE OR h.flags && _forbidden
     )
     LEFT JOIN LATERAL (
       SELECT w.id, w.priority, w.run_at FROM {schema}._jobs AS w
       WHERE w.state = 'waiting' AND w.task = s.task AND w.queue = s.queue AND h.id IS NOT NULL
-        AND (_suspects > 0 OR NOT w.suspect)
         AND (w.flags && _forbidden) IS NOT TRUE
       ORDER BY w.priority, w.run_at, w.id LIMIT 1
     ) AS c ON true
@@ -533,7 +532,7 @@ BEGIN
     next_bell := admission.last;
   END IF;
   IF _past_heads THEN
-    exchange := {schema}._exchange_heads(_tasks, _suspects, _forbidden, _after);
+    exchange := {schema}._exchange_heads(_tasks, _forbidden, _after);
     next_after := exchange.next_after;
   END IF;
   SELECT p.picked, p.spare INTO picked, spare

@@ -33,7 +33,6 @@ FROM (
     h.id AS head,
     (SELECT w.id FROM windlass_jobs AS w
      WHERE w.state = 'waiting' AND w.task = s.task AND w.queue = s.queue
-       AND (:suspects > 0 OR w.suspect = 0)
        AND NOT EXISTS (
          SELECT 1 FROM json_each(w.flags) AS f
          WHERE f.value IN (SELECT value FROM json_each(:forbidden))
@@ -43,7 +42,6 @@ FROM (
   FROM step AS s
   CROSS JOIN windlass_jobs AS h ON h.queue = s.queue AND h.state = 'ready'
   WHERE h.task NOT IN (SELECT task FROM allowed)
-    OR (h.suspect AND :suspects = 0)
     OR EXISTS (
       SELECT 1 FROM json_each(h.flags) AS f
       WHERE f.value IN (SELECT value FROM json_each(:forbidden))
