@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import copy_context
 from typing import Any
 
@@ -115,7 +115,7 @@ class Slots:
         """Slots that neither run a job nor have one waiting for them."""
         return max(0, self.count - self.running - len(self._buffer))
 
-    def feed(self, leases: Iterable[Lease], owned_until: Mapping[str, float]) -> bool:
+    def feed(self, leases: Sequence[Lease], owned_until: Mapping[str, float]) -> bool:
         """Take claimed jobs, which come in their order. Those that precede buffered ones go before
         them; suspects go first, since each was claimed for a slot that is free. Whether there were
         suspects.
@@ -305,7 +305,11 @@ class Slots:
         self, ended: list[Delivery], last: Delivery | None, task: asyncio.Task[None]
     ) -> tuple[Coroutine[Any, Any, Delivery] | None, Delivery | None]:
         buffer, plans, time = self._buffer, self._plans, self._loop.time
-        around, listeners = self._around, self._start_listeners
+        around, listeners, has_post_handle = (
+            self._around,
+            self._start_listeners,
+            self._has_post_handle,
+        )
         now = time()
         until = now + TURN
         for _ in range(min(STREAK, self._settler.space)):
@@ -325,7 +329,7 @@ class Slots:
                 lease.max_attempts = plan.max_attempts  # what the job shows is what counts for it
             delivery.keep = plan.keep
             delivery.started_at = started = now
-            if self._has_post_handle:
+            if has_post_handle:
                 delivery.hooked = self._loop.create_future()
             context: Any = None if plan.is_bare else Context(around, delivery)
             if listeners:
@@ -351,7 +355,7 @@ class Slots:
             ended.append(delivery)
             if lease.queue is not None:
                 last = _more_urgent(delivery, last)
-            if delivery.hooked is not None:
+            if has_post_handle:
                 return self._stay(delivery, task), last
             if now > until or task.cancelling():
                 break  # a cancel is by the handler itself, and not for the next one
