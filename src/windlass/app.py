@@ -811,7 +811,10 @@ class Runner:
         return await self._app.client.add_job(task, payload, **options)
 
 
-async def quick_add_job(url: str, task: str, payload: Any = None, **options: Any) -> Job:
-    """Connect, add one job, close. For scripts; a program keeps an App."""
-    async with App(url) as app:
+async def quick_add_job(
+    url: str, task: str, payload: Any = None, *, schema: str | None = None, **options: Any
+) -> Job:
+    """Connect, add one job, close. For scripts; a program keeps an App. `schema` is the one in
+    which the jobs are on PostgreSQL, where it is another than the settings say."""
+    async with App(url, schema=schema) as app:
         return await app.client.add_job(task, payload, **options)

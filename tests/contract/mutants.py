@@ -550,6 +550,18 @@ class KeptHoldsItsKey(MemoryStore):
         return super()._keyed(key) or next(kept, None)
 
 
+@killed_by(
+    "keys.arrays_under_one_key_are_joined[replace-two]",
+    "keys.arrays_under_one_key_are_joined[preserve_run_at-two]",
+    "keys.arrays_in_one_call_are_joined",
+    "keys.what_is_left_of_a_failed_job_is_joined",
+)
+class ArraysAreReplaced(MemoryStore):
+    def _replace(self, row: Row, new: NewJob, now: int) -> None:
+        super()._replace(row, new, now)
+        row.payload = new.payload
+
+
 @killed_by("keys.omitted_values_go_back_to_their_defaults[replace]")
 class ReplaceKeepsOmittedValues(MemoryStore):
     def _replace(self, row: Row, new: NewJob, now: int) -> None:

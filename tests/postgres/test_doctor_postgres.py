@@ -13,6 +13,7 @@ from psycopg import sql
 from tests.cli.program import wait_until
 from tests.postgres.cluster import Cluster, Schema, fresh_database, fresh_schema
 from tests.postgres.pooler import TransactionPooler
+from tests.postgres.test_import import SINCE_0_14
 from windlass.cli import cli, examine
 from windlass.clock import SYSTEM
 from windlass.store.findings import Finding, Level
@@ -104,6 +105,17 @@ def test_a_healthy_schema_is_well(installed: Schema) -> None:
     assert code == 0
     assert {one["level"] for one in found.values()} == {"ok", "note"}
     assert "PostgreSQL 18" in found["database"]["message"]
+
+
+def test_a_schema_of_graphile_worker(pg18: Cluster) -> None:
+    with fresh_schema(pg18) as schema:
+        with psycopg.connect(schema.url, autocommit=True) as connection:
+            connection.execute(SINCE_0_14.replace("{s}", schema.name).encode())
+        code, found = doctor(schema)
+        assert (code, found["graphile_schema"]["level"]) == (1, "problem")
+        advice = found["graphile_schema"]["advice"]
+        assert f"windlass import graphile --from {schema.name}" in advice
+        assert "--schema" in advice and "RENAME" in advice
 
 
 @pytest.mark.parametrize("version", [16, 18])

@@ -194,6 +194,16 @@ def test_every_value_is_kept(old: Old) -> None:
     assert old.ids() == []
 
 
+def test_an_empty_task_name_is_refused_and_the_rest_is_moved(old: Old) -> None:
+    old.add("before")
+    old.add("")
+    old.add("after")
+    result = old.cli()
+    assert "left job 2: Task identifier must have 1 to 128 characters, not 0" in result.stderr
+    assert [job["task_identifier"] for job in old.moved()] == ["before", "after"]
+    assert old.ids() == [2]
+
+
 def test_states(old: Old) -> None:
     old.add("ready")
     old.add("queued", "q")
@@ -367,7 +377,7 @@ def test_a_payload_that_nobody_can_read_stays(old: Old) -> None:
     old.add(payload=large)
     result = old.cli()
     assert result.stdout == "moved 2 jobs\n"
-    assert f"left job {first}: unsupported Unicode escape sequence" in result.stderr
+    assert f"left job {first}: Payload has a NUL" in result.stderr
     assert f"left job {deep}: Payload is nested deeper than 64 levels" in result.stderr
     assert result.stderr.count("left") == 2
     assert old.ids() == [first, deep]

@@ -7,6 +7,7 @@ statements `{s}` is the schema.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,7 @@ from psycopg.rows import dict_row
 
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
-from windlass import App, Context
+from windlass import App, Context, Poison, quick_add_job
 from windlass.store.records import ClaimRequest
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.schema import channel, prepare
@@ -285,12 +286,11 @@ def test_a_value_beyond_its_limit(place: Place, code: str, arguments: str) -> No
     refused(place, code, f"SELECT {{s}}.add_job({arguments})")
 
 
-@pytest.mark.parametrize("text", [r"[\u0000]", r"[\ud800]"])
+@pytest.mark.parametrize("text", [r'["\u0000"]', r'["\ud800"]', r'{"\u0000": 1}'])
 def test_text_that_is_no_text(place: Place, text: str) -> None:
-    """PostgreSQL's own words for it: unsupported escape, invalid surrogate."""
-    with pytest.raises(psycopg.DataError):
-        place.run("SELECT {s}.add_job('t', %s::json)", [text.replace("[", '["').replace("]", '"]')])
-    assert place.jobs() == []
+    refused(place, "WLPAY", "SELECT {s}.add_job('t', %s::json)", [text])
+    spec = "('t', %s, NULL, NULL, NULL, NULL, NULL, NULL)::{s}.job_spec"
+    refused(place, "WLPAY", f"SELECT {{s}}.add_jobs(ARRAY[{spec}])", [text])
 
 
 @pytest.mark.parametrize(
@@ -426,7 +426,7 @@ def test_a_key_twice_in_one_transaction(place: Place) -> None:
 
 def test_replace_takes_every_value_anew(place: Place) -> None:
     first = place.add(
-        "'a', '[1]', 'q', NOW() + INTERVAL '1 day', 5, 'k', 7, ARRAY['f']",
+        "'a', '{\"n\": 1}', 'q', NOW() + INTERVAL '1 day', 5, 'k', 7, ARRAY['f']",
     )
     second = place.add("'b', '[2]', job_key := 'k'")
     assert second["id"] == first["id"]
@@ -507,10 +507,15 @@ def test_unsafe_dedupe_adds_where_nothing_is(place: Place) -> None:
     assert place.job()["key"] == "k"
 
 
-def test_an_array_payload_is_replaced_like_any_other(place: Place) -> None:
+def test_arrays_under_one_key_are_joined(place: Place) -> None:
     place.run("SELECT {s}.add_job('t', '[1, 2]', job_key := 'k')")
     place.run("SELECT {s}.add_job('t', '[3]', job_key := 'k')")
-    assert place.job()["payload"] == [3]
+    assert place.job()["payload"] == [1, 2, 3]
+    spec = "('t', '[4]', NULL, NULL, NULL, 'k', NULL, NULL)::{s}.job_spec"
+    place.run(f"SELECT {{s}}.add_jobs(ARRAY[{spec}, {spec}], job_key_preserve_run_at := true)")
+    assert place.job()["payload"] == [1, 2, 3, 4, 4]
+    place.run("SELECT {s}.add_job('t', '{}', job_key := 'k')")
+    assert place.job()["payload"] == {}
 
 
 def test_a_key_belongs_to_no_task(place: Place) -> None:
@@ -891,7 +896,7 @@ def test_a_worker_runs_what_sql_added(place: Place) -> None:
     assert sorted(n for task, n, _ in ran if task == "fragile") == [1, 1, 2]
     by_payload = {job["payload"]["n"]: job for job in place.jobs()}
     assert {n: (job["state"], job["attempts"]) for n, job in by_payload.items()} == {
-        1: ("failed", 2),
+        1: ("failed", 25),  # no more of them, whatever the task's own limit is
         2: ("failed", 1),
     }
 
@@ -943,3 +948,111 @@ def test_schemas_do_not_see_each_other(place: Place) -> None:
         assert (place.jobs(), len(second.jobs())) == ([], 1)
     finally:
         place.run(f"DROP SCHEMA IF EXISTS {other} CASCADE")
+
+
+# ── attempts that are over, as graphile-worker's monitoring looks for them ──
+
+
+def over(place: Place) -> list[int]:
+    """Jobs that will not run again, found as monitoring of graphile-worker finds them."""
+    return [
+        row["id"] for row in place.rows("SELECT id FROM {s}.jobs WHERE attempts >= max_attempts")
+    ]
+
+
+@pytest.mark.parametrize("how", ["replaced", "removed"])
+def test_a_running_job_that_lost_its_key_shows_no_attempts_left(place: Place, how: str) -> None:
+    job_id = place.add("'t', job_key := 'k', max_attempts := 7")["id"]
+    place.claim()
+    assert over(place) == []
+    if how == "replaced":
+        place.run("SELECT {s}.add_job('t', job_key := 'k')")
+    else:
+        assert place.row("SELECT * FROM {s}.remove_job('k')")["attempts"] == 7
+    assert over(place) == [job_id]
+    assert read_all(App(place.url, schema=place.name))[0].attempts == 1, "what was charged"
+
+
+def test_a_job_that_failed_for_good_shows_no_attempts_left(place: Place) -> None:
+    app = App(place.url, schema=place.name)
+
+    @app.task
+    async def poisoned() -> None:
+        raise Poison("never")
+
+    async def work() -> None:
+        async with app:
+            await app.run_once()
+
+    job_id = place.add("'poisoned'")["id"]
+    asyncio.run(work())
+    assert over(place) == [job_id]
+    assert read_all(App(place.url, schema=place.name))[0].attempts == 1, "what was charged"
+    [row] = place.rows(f"SELECT * FROM {{s}}.reschedule_jobs(ARRAY[{job_id}], priority := 2)")
+    assert (row["attempts"], row["max_attempts"]) == (25, 25)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ("", "Manually marked as failed"),
+        (", 'mine'", "mine"),
+        (", error_message := 'mine'", "mine"),
+        (", reason := 'mine'", "mine"),
+        (", NULL", "Manually marked as failed"),
+    ],
+)
+def test_why_a_job_was_failed_by_both_names(place: Place, arguments: str, error: str) -> None:
+    job_id = place.add("'t'")["id"]
+    [row] = place.rows(f"SELECT * FROM {{s}}.permanently_fail_jobs(ARRAY[{job_id}]{arguments})")
+    assert row["last_error"] == error
+
+
+def test_quick_add_job_with_a_schema(place: Place) -> None:
+    job = asyncio.run(quick_add_job(place.url, "t", {"n": 1}, schema=place.name, priority=3))
+    assert (place.job()["id"], place.job()["priority"]) == (job.id, 3)
+
+
+# ── in bulk ──
+
+_SPEC = (
+    "('t', json_build_object('n', n), {queue}, NULL, NULL, {key}, NULL, {flags})::{{s}}.job_spec"
+)
+_ADD = (
+    "SELECT count(*) FROM {{s}}.add_jobs(ARRAY(SELECT "
+    + _SPEC
+    + " FROM generate_series(1, %s) AS n))"
+)
+_ALL = "ARRAY(SELECT id FROM {s}._jobs)"
+BULK = {
+    "add": _ADD.format(queue="NULL", key="NULL", flags="NULL"),
+    "add to queues": _ADD.format(queue="'q' || n", key="NULL", flags="NULL"),
+    "add with keys": _ADD.format(queue="NULL", key="'k' || n", flags="NULL"),
+    "complete": f"SELECT count(*) FROM {{s}}.complete_jobs({_ALL})",
+    "fail": f"SELECT count(*) FROM {{s}}.permanently_fail_jobs({_ALL})",
+    "reschedule": f"SELECT count(*) FROM {{s}}.reschedule_jobs({_ALL}, run_at := now())",
+}
+
+
+@pytest.mark.parametrize("name", BULK)
+def test_a_call_for_many_makes_no_call_for_each(place: Place, name: str) -> None:
+    def made() -> Counter[str]:
+        found = place.rows(
+            "SELECT funcname, calls FROM pg_stat_xact_user_functions WHERE schemaname = %s",
+            [place.name],
+        )
+        return Counter({row["funcname"]: row["calls"] for row in found})
+
+    def calls(count: int) -> dict[str, int]:
+        for table in TABLES:
+            place.run(f"DELETE FROM {{s}}.{table}")
+        if "add" not in name:
+            place.run(BULK["add"], [count])
+        with place.connection.transaction():
+            place.run("SET LOCAL track_functions = 'all'")
+            before = made()
+            place.run(BULK[name], [count] if "add" in name else [])
+            return dict(made() - before)
+
+    few, many = calls(10), calls(300)
+    assert few == many

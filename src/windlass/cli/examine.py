@@ -138,7 +138,8 @@ async def _database(app: App, findings: list[Finding]) -> None:
         findings += _sqlite(store, file)
     if isinstance(store, Examinable):
         findings += await store.examine()
-    if not any(finding.code in ("no_schema", "schema_too_old") for finding in findings):
+    unusable = {"no_schema", "graphile_schema", "schema_too_old"}
+    if not any(finding.code in unusable for finding in findings):
         findings += await _workers_and_jobs(app, store)
         findings += _schedules(await store.schedules(), await store.now())
 

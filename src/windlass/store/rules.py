@@ -179,12 +179,22 @@ def new_row(new: NewJob, now: int, job_id: int = 0) -> Row:
     )
 
 
+def joined(old: str, new: str) -> str:
+    """What a key's payload becomes: two arrays are joined, anything else gives way to the new."""
+    first, second = old.strip(), new.strip()
+    if not (first.startswith("[") and second.startswith("[")):
+        return new
+    parts = [part for part in (first[1:-1].strip(), second[1:-1].strip()) if part]
+    return f"[{','.join(parts)}]"
+
+
 def replace(row: Row, new: NewJob, now: int) -> None:
     """What adding a job again under its key does to one that does not run."""
     failed_before = row.state is JobState.FAILED or row.attempts > 0
     if failed_before or new.key_mode == "replace":
         row.run_at = due(new, now)
-    row.task, row.payload, row.queue = new.task, new.payload, new.queue
+    row.task, row.queue = new.task, new.queue
+    row.payload = joined(row.payload, new.payload)
     row.max_attempts, row.priority, row.flags = new.max_attempts, new.priority, new.flags
     row.keep = new.keep
     row.attempts = row.resets = row.suspect = 0

@@ -125,7 +125,15 @@ def _version(subject: Subject, version: int) -> Iterator[Finding]:
     newest = schema.migrations()[-1].version
     number = subject.row("SELECT current_setting('server_version') AS server").server
     place = f"{subject.where}: PostgreSQL {number.split()[0]}"
-    if version == 0:
+    if version == 0 and schema.is_graphiles(subject.connection, subject.schema):
+        yield Finding(
+            Level.PROBLEM,
+            "graphile_schema",
+            f"{place}, but the schema {subject.schema!r} belongs to graphile-worker",
+            f"name another with -s/--schema and move the jobs there with `windlass import graphile"
+            f" --from {subject.schema}`; or {schema.way_out(subject.schema)}",
+        )
+    elif version == 0:
         yield Finding(
             Level.PROBLEM,
             "no_schema",

@@ -23,6 +23,9 @@ from windlass.errors import ConfigError, StoreError
 from windlass.stores.postgres import schema
 from windlass.stores.postgres.connection import one_line, translate
 
+_REFUSALS = ("WLPAY", "GWBID", "GWBQN", "GWBJK", "GWBMA")
+"""What our functions say of a job that could not be added here either."""
+
 BATCH = 1000
 """Jobs moved by one statement."""
 
@@ -61,7 +64,7 @@ class Imported:
     left: Survey
     """What is still there; `movable` are those that an open transaction held, or `refused`."""
     refused: tuple[tuple[int, str], ...]
-    """Ids and reasons of jobs whose payload nobody could read here."""
+    """Ids and reasons of jobs that could not be added here: an empty task, an odd payload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def _move(
                     connection, found, target, include_locked, after, size
                 )
         except psycopg.DatabaseError as error:
-            if not isinstance(error, psycopg.DataError) and error.sqlstate != "WLPAY":
+            if not isinstance(error, psycopg.DataError) and error.sqlstate not in _REFUSALS:
                 raise
             if size > 1:  # look for the job it is about
                 size = 1
@@ -268,8 +271,6 @@ def _move_batch(
     """The last id looked at (None at the end), how many were moved, how many of them failed."""
     name = _name(target)
     cursor = _own_rows(connection)
-    # Payloads that are there already are not too large, whatever the limit for new ones.
-    cursor.execute("SET LOCAL windlass.max_payload = '1073741824'")
     cursor.execute("SET LOCAL lock_timeout = '10s'")
     if source.has_triggers:
         # They keep counts by the schema's old name, and would fail once it is renamed.
@@ -279,7 +280,9 @@ def _move_batch(
           {source.rows} WHERE j.id > %s ORDER BY j.id LIMIT %s FOR UPDATE OF j SKIP LOCKED
         ),
         chosen AS MATERIALIZED (
-          SELECT b.*, nextval(%s::regclass) AS new_id, {name}._check_payload(b.payload)
+          SELECT b.*, nextval(%s::regclass) AS new_id,
+            {name}._accepted(b.task, b.queue, b.key, b.max_attempts, NULL, NULL) AS accepted,
+            {name}._sound(coalesce(b.payload, '{{}}')) AS sound
           FROM (SELECT * FROM batch ORDER BY id) AS b
           WHERE NOT b.is_broken AND (%s OR NOT b.is_locked)
         ),
@@ -293,8 +296,8 @@ def _move_batch(
             CASE WHEN c.attempts >= c.max_attempts THEN {name}._finite(c.updated_at) END,
             CASE WHEN c.attempts >= c.max_attempts THEN 'failed'
               ELSE {name}._due_state(c.run_at, c.queue, clock_timestamp()) END,
-            c.priority, c.attempts, c.revision, c.max_attempts, c.task,
-            coalesce(c.payload, '{{}}'), c.key, c.queue,
+            c.priority, c.attempts, c.revision, c.max_attempts, c.accepted,
+            c.sound, c.key, c.queue,
             {name}._plain(ARRAY(SELECT f FROM jsonb_object_keys(c.flags) AS f ORDER BY f)),
             c.last_error
           FROM chosen AS c ORDER BY c.new_id

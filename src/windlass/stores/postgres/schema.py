@@ -16,7 +16,7 @@ from psycopg import sql
 
 from windlass.clock import to_datetime
 from windlass.errors import ConfigError, SchemaTooNewError, StoreUnavailableError
-from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS
+from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS, LONGEST
 from windlass.model.payload import MAX_PAYLOAD
 from windlass.store import rules
 from windlass.store.hints import SOON
@@ -126,6 +126,7 @@ def render(text: str, schema: str) -> str:
         "{max_attempts}": str(DEFAULT_MAX_ATTEMPTS),
         "{max_resets}": str(DEFAULT_MAX_RESETS),
         "{max_payload}": str(MAX_PAYLOAD),
+        "{longest}": str(LONGEST),
     }
     return _PLACES.sub(lambda found: places[found[0]], text)
 
@@ -243,13 +244,24 @@ def _exists(connection: psycopg.Connection[Any], schema: str) -> bool:
     return found.fetchone() is not None
 
 
+def is_graphiles(connection: psycopg.Connection[Any], schema: str) -> bool:
+    """Whether the schema is one of graphile-worker's, with its jobs in it."""
+    table = f"{quoted(schema)}._private_jobs"
+    found = connection.execute("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", [table]).fetchone()
+    return found is not None and bool(found[0])
+
+
+def way_out(schema: str) -> str:
+    """What to do about a schema of graphile-worker's."""
+    return (
+        f"rename it (ALTER SCHEMA {quoted(schema)} RENAME TO graphile_old), run `windlass migrate`,"
+        " then `windlass import graphile --from graphile_old`"
+    )
+
+
 def _refuse_foreign(connection: psycopg.Connection[Any], schema: str) -> None:
     """A schema with somebody else's jobs in it is not ours to fill."""
-    table = f"{quoted(schema)}._private_jobs"
-    found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone()
-    if found is not None and found[0]:
+    if is_graphiles(connection, schema):
         raise StoreUnavailableError(
-            f"the schema {schema!r} belongs to graphile-worker: rename it (ALTER SCHEMA"
-            f" {quoted(schema)} RENAME TO graphile_old), run `windlass migrate`, then"
-            " `windlass import graphile --from graphile_old`"
+            f"the schema {schema!r} belongs to graphile-worker: {way_out(schema)}"
         )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from windlass.model import payload as payloads
 from windlass.model.job import Job, JobState
+from windlass.model.names import KeyMode
 from windlass.store.records import CANCEL, COMPLETE, RELEASE, Complete, Fail, Note, Verdict
 from windlass.testing.contract.case import Group
 from windlass.testing.contract.kit import Kit, ids
@@ -405,3 +407,56 @@ async def remove_of_a_running_job_only_stops_its_retry(kit: Kit) -> None:
     assert kit.renew(lease).lost == {}
     assert (await kit.settle(lease, Fail("oops", delay=5))).state is JobState.FAILED
     assert (await kit.get(job.id)).last_error == "oops"
+
+
+ARRAYS = {
+    "two": ("[1,2]", "[3]", [1, 2, 3]),
+    "none before": ("[]", "[3]", [3]),
+    "none now": (" [ 1 ] ", "[ ]", [1]),
+    "none at all": ("[]", "[]", []),
+    "arrays in arrays": ('[[1],"]"]', '[["["]]', [[1], "]", ["["]]),
+    "an object before": ('{"a":[1]}', "[3]", [3]),
+    "an object now": ("[1]", '{"a":[3]}', {"a": [3]}),
+    "text before": ('"[1]"', "[3]", [3]),
+}
+
+
+@case.each(*((mode, name) for mode in ("replace", "preserve_run_at") for name in ARRAYS))
+async def arrays_under_one_key_are_joined(kit: Kit, mode: KeyMode, name: str) -> None:
+    old, new, expected = ARRAYS[name]
+    await kit.add(key="k", payload=old, key_mode=mode)
+    job = await kit.add(key="k", payload=new, key_mode=mode)
+    assert job.payload == expected
+    lease = await kit.take()
+    assert payloads.decode(lease.payload) == expected
+
+
+@case
+async def arrays_in_one_call_are_joined(kit: Kit) -> None:
+    jobs = await kit.add_many(
+        {"key": "k", "payload": "[1]"}, {"key": "other"}, {"key": "k", "payload": "[2]"}
+    )
+    assert jobs[0].id == jobs[2].id
+    assert (await kit.get(jobs[0].id)).payload == [1, 2]
+
+
+@case
+async def what_is_left_of_a_failed_job_is_joined(kit: Kit) -> None:
+    """Its items were not done."""
+    job = await kit.add(key="k", payload="[1,2]")
+    await kit.settle(await kit.take(), Fail("oops", final=True, payload="[2]"))
+    again = await kit.add(key="k", payload="[3]")
+    assert (again.id, again.payload, again.state) == (job.id, [2, 3], JobState.READY)
+
+
+@case
+async def an_array_beside_a_running_job_is_a_job_of_its_own(kit: Kit) -> None:
+    await kit.add(key="k", payload="[1]")
+    await kit.take()
+    assert (await kit.add(key="k", payload="[2]")).payload == [2]
+
+
+@case
+async def an_array_is_dropped_by_unsafe_dedupe(kit: Kit) -> None:
+    await kit.add(key="k", payload="[1]")
+    assert (await kit.add(key="k", payload="[2]", key_mode="unsafe_dedupe")).payload == [1]

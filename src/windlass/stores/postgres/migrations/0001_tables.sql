@@ -177,10 +177,30 @@ CREATE TYPE {schema}.job_spec AS (
 );
 
 -- ── how a job is seen ──
+--
+-- One value that no program can read would stop every program that reads many rows. What adds jobs
+-- refuses such values; but other programs can write to the tables, and so none of them is shown.
+
+-- An instant that every clock can show: infinity is the end of the year 9999. NULL stays NULL.
+CREATE FUNCTION {schema}._finite(instant timestamptz) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN instant IS NOT NULL THEN
+  least(greatest(instant, timestamptz '1970-01-01 00:00:00+00'), {last_instant})
+END;
 
 CREATE FUNCTION {schema}._micros(instant timestamptz) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN (extract(epoch FROM instant) * 1000000)::bigint;
+RETURN (extract(epoch FROM {schema}._finite(instant)) * 1000000)::bigint;
+
+-- Flags as a plain list; what is none has no flags.
+CREATE FUNCTION {schema}._listed(flags text[]) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN array_ndims(flags) = 1 THEN array_remove(flags, NULL) END;
+
+-- How long to keep a job, in seconds; what is no number, or longer than the calendar, is nothing.
+CREATE FUNCTION {schema}._span(keep float8) RETURNS float8
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN keep BETWEEN 0 AND {longest} THEN keep END;
 
 -- A job as one JSON array, in the order of `windlass.store.rules.Row`. The name of its worker is
 -- the caller's to look up: with a query in its body this could not be inlined, and would cost ten
@@ -191,9 +211,9 @@ RETURN json_build_array(
   (j).id, (j).task, (j).payload::text,
   CASE (j).state WHEN 'waiting' THEN 'ready' ELSE (j).state::text END,
   (j).priority, {schema}._micros((j).run_at), (j).attempts, (j).deliveries, (j).max_attempts,
-  (j).key, (j).queue, (j).flags, (j).revision, (j).resets, (j).suspect::int,
+  (j).key, (j).queue, {schema}._listed((j).flags), (j).revision, (j).resets, (j).suspect::int,
   (j).superseded::int, (j).cancel_requested::int,
-  worker, (j).token, {schema}._micros((j).lease_until), (j).keep, (j).last_error, NULL::text,
+  worker, (j).token, {schema}._micros((j).lease_until), {schema}._span((j).keep), (j).last_error, NULL::text,
   (j).progress::text, (j).log::text, {schema}._micros((j).created_at),
   {schema}._micros((j).updated_at), {schema}._micros((j).finished_at), NULL::bigint);
 
@@ -202,7 +222,7 @@ LANGUAGE sql STABLE
 RETURN json_build_array(
   (h).id, (h).task, (h).payload::text, 'completed',
   (h).priority, {schema}._micros((h).run_at), (h).attempts, (h).deliveries, (h).max_attempts,
-  (h).key, (h).queue, (h).flags, (h).revision, (h).resets, 0, 0, 0, NULL::text, NULL::bigint,
-  NULL::bigint, (h).keep, (h).last_error, (h).output::text, (h).progress::text, (h).log::text,
+  (h).key, (h).queue, {schema}._listed((h).flags), (h).revision, (h).resets, 0, 0, 0, NULL::text, NULL::bigint,
+  NULL::bigint, {schema}._span((h).keep), (h).last_error, (h).output::text, (h).progress::text, (h).log::text,
   {schema}._micros((h).created_at), {schema}._micros((h).finished_at),
   {schema}._micros((h).finished_at), {schema}._micros((h).expires_at));

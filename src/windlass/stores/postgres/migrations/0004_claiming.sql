@@ -225,7 +225,7 @@ END $$;
 -- seconds in a float8 are exact to the microsecond.
 CREATE FUNCTION {schema}._quick_micros(instant timestamptz) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN (date_part('epoch', instant) * 1000000)::bigint;
+RETURN (date_part('epoch', {schema}._finite(instant)) * 1000000)::bigint;
 
 -- One delivery as a JSON array, in the order of `windlass.store.records.Lease`. `more` is 1 where
 -- the row does not count this delivery yet. JSON put together as text costs half of what
@@ -236,8 +236,8 @@ RETURN concat_ws(
   ',', '[' || (j).id, base + (j).id, worker, to_json((j).task), to_json((j).payload::text),
   (j).attempts + more, (j).deliveries + more, coalesce((j).max_attempts::text, 'null'),
   (j).priority, {schema}._quick_micros((j).run_at), coalesce(to_json((j).key)::text, 'null'),
-  coalesce(to_json((j).queue)::text, 'null'), coalesce(to_json((j).flags)::text, 'null'),
-  (j).revision, (j).resets, (j).suspect::text, coalesce(to_json((j).keep)::text, 'null'),
+  coalesce(to_json((j).queue)::text, 'null'),
+  coalesce(to_json({schema}._listed((j).flags))::text, 'null'), (j).revision, (j).resets, (j).suspect::text, coalesce({schema}._span((j).keep)::text, 'null'),
   {schema}._quick_micros((j).created_at), {schema}._quick_micros((j).updated_at),
   coalesce(to_json((j).last_error)::text, 'null') || ']');
 

@@ -36,8 +36,8 @@ BEGIN ATOMIC
      revision, resets, max_attempts, task, payload, key, queue, flags, last_error, output,
      progress, log, meta)
   VALUES
-    ((j).id, (j).run_at, (j).created_at, _at, _at + make_interval(secs => (j).keep), (j).token,
-     (j).keep, (j).priority, (j).attempts, (j).deliveries, (j).revision, (j).resets,
+    ((j).id, (j).run_at, (j).created_at, _at,
+     _at + make_interval(secs => {schema}._span((j).keep)), (j).token, (j).keep, (j).priority, (j).attempts, (j).deliveries, (j).revision, (j).resets,
      (j).max_attempts, (j).task, (j).payload, (j).key, (j).queue, (j).flags, (j).last_error,
      _output, (j).progress, (j).log, (j).meta);
 END;
@@ -48,7 +48,7 @@ RETURNS {schema}._job_state LANGUAGE plpgsql AS $$
 DECLARE
   new_state {schema}._job_state;
   due timestamptz := j.run_at;
-  kept float8 := coalesce(j.keep, o.keep);
+  kept float8 := coalesce({schema}._span(j.keep), o.keep);
 BEGIN
   IF o.kind = 'complete' THEN
     DELETE FROM {schema}._jobs AS k WHERE k.id = j.id;
@@ -175,7 +175,8 @@ BEGIN
         k.state = running AND k.token = x.token
         OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)
       )
-      RETURNING k.*, x.token AS held_token, x.output, coalesce(k.keep, x.keep) AS kept,
+      RETURNING k.*, x.token AS held_token, x.output,
+        coalesce({schema}._span(k.keep), x.keep) AS kept,
         (k.state = ready)::integer AS more
     ),
     filed AS (

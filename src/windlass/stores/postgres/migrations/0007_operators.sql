@@ -32,33 +32,49 @@ BEGIN
   END LOOP;
 END $$;
 
+-- These jobs, which the caller has locked, leave the queues whose heads they are.
+CREATE FUNCTION {schema}._leave_queues(_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO {schema}._bells (queue)
+  SELECT k.queue FROM {schema}._jobs AS k
+  WHERE k.id = ANY (_ids) AND k.state = 'ready' AND k.queue IS NOT NULL;
+  IF FOUND THEN
+    PERFORM pg_notify({channel}, '');
+  END IF;
+END $$;
+
 CREATE FUNCTION {schema}._complete_jobs(_ids bigint[], _now timestamptz DEFAULT NULL)
 RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
 SET lock_timeout = '10s'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
-  j {schema}._jobs;
 BEGIN
   _ids := {schema}._unbatch(_ids, false);
-  FOR j IN
-    SELECT k.* FROM {schema}._jobs AS k
+  PERFORM {schema}._leave_queues(_ids);
+  RETURN QUERY
+  WITH gone AS (
+    DELETE FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
-    ORDER BY k.key NULLS FIRST, k.id FOR UPDATE
-  LOOP
-    DELETE FROM {schema}._jobs AS k WHERE k.id = j.id;
-    IF j.keep > 0 THEN
-      PERFORM {schema}._file(j, NULL, at);
-    END IF;
-    IF j.state = 'ready' AND j.queue IS NOT NULL THEN
-      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
-      PERFORM pg_notify({channel}, '');
-    END IF;
-    j.state := 'completed';
-    j.finished_at := at;
-    j.updated_at := at;
-    RETURN NEXT j;
-  END LOOP;
+    RETURNING k.*
+  ),
+  filed AS (
+    INSERT INTO {schema}._history
+      (id, run_at, created_at, finished_at, expires_at, token, keep, priority, attempts,
+       deliveries, revision, resets, max_attempts, task, payload, key, queue, flags, last_error,
+       progress, log, meta)
+    SELECT g.id, g.run_at, g.created_at, at, at + make_interval(secs => {schema}._span(g.keep)),
+      g.token, g.keep, g.priority, g.attempts, g.deliveries, g.revision, g.resets,
+      g.max_attempts, g.task, g.payload, g.key, g.queue, g.flags, g.last_error, g.progress,
+      g.log, g.meta
+    FROM gone AS g WHERE {schema}._span(g.keep) > 0
+  )
+  SELECT  -- all columns, in their order
+    g.id, g.run_at, g.created_at, at, g.token, g.worker, g.claimed_at, g.lease_until, g.lease, at,
+    g.keep, 'completed'::{schema}._job_state, g.priority, g.attempts, g.deliveries, g.revision,
+    g.resets, g.max_attempts, g.suspect, g.superseded, g.cancel_requested, g.task, g.payload,
+    g.key, g.queue, g.flags, g.last_error, g.progress, g.log, g.meta
+  FROM gone AS g;
 END $$;
 
 CREATE FUNCTION {schema}._fail_jobs(_ids bigint[], _reason text, _now timestamptz DEFAULT NULL)
@@ -67,24 +83,15 @@ SET lock_timeout = '10s'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
-  j {schema}._jobs;
 BEGIN
   _ids := {schema}._unbatch(_ids, false);
-  FOR j IN
-    SELECT k.* FROM {schema}._jobs AS k
-    WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
-    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE
-  LOOP
-    IF j.state = 'ready' AND j.queue IS NOT NULL THEN
-      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
-      PERFORM pg_notify({channel}, '');
-    END IF;
-    UPDATE {schema}._jobs AS k SET
-      state = 'failed', attempts = coalesce(k.max_attempts, {max_attempts}),
-      last_error = _reason, finished_at = at, updated_at = at
-    WHERE k.id = j.id RETURNING k.* INTO j;
-    RETURN NEXT j;
-  END LOOP;
+  PERFORM {schema}._leave_queues(_ids);
+  RETURN QUERY
+  UPDATE {schema}._jobs AS k SET
+    state = 'failed', attempts = coalesce(k.max_attempts, {max_attempts}),
+    last_error = _reason, finished_at = at, updated_at = at
+  WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
+  RETURNING k.*;
 END $$;
 
 -- NULL leaves a value as it is. A failed job stays failed unless `_attempts` is given.
@@ -96,44 +103,38 @@ SET lock_timeout = '10s'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
-  j {schema}._jobs;
-  was {schema}._job_state;
 BEGIN
   _ids := {schema}._unbatch(_ids, false);
-  FOR j IN
-    SELECT k.* FROM {schema}._jobs AS k
-    WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
-    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE
-  LOOP
-    was := j.state;
-    j.run_at := coalesce(_run_at, j.run_at);
-    j.attempts := coalesce(_attempts, j.attempts);
-    j.max_attempts := coalesce(_max_attempts, j.max_attempts);
-    IF was <> 'failed' OR _attempts IS NOT NULL THEN
-      IF j.attempts >= coalesce(j.max_attempts, {max_attempts}) THEN
-        j.state := 'failed';
-        j.finished_at := at;
-      ELSE
-        j.state := {schema}._due_state(j.run_at, j.queue, at);
-        j.finished_at := NULL;
-      END IF;
-    END IF;
-    UPDATE {schema}._jobs AS k SET
-      run_at = j.run_at, priority = coalesce(_priority, k.priority), attempts = j.attempts,
-      max_attempts = j.max_attempts, state = j.state, finished_at = j.finished_at,
-      updated_at = at
-    WHERE k.id = j.id RETURNING k.* INTO j;
-    IF j.queue IS NOT NULL AND (was = 'ready' OR j.state = 'waiting') THEN
-      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
-    END IF;
-    IF j.state IN ('ready', 'waiting') OR was = 'ready' THEN
-      PERFORM pg_notify({channel}, '');
-    END IF;
-    IF j.state = 'scheduled' AND j.run_at <= at + {soon} THEN
-      PERFORM pg_notify({channel}, 'due');
-    END IF;
-    RETURN NEXT j;
-  END LOOP;
+  PERFORM {schema}._leave_queues(_ids);
+  RETURN QUERY
+  UPDATE {schema}._jobs AS k SET
+    run_at = coalesce(_run_at, k.run_at), priority = coalesce(_priority, k.priority),
+    attempts = coalesce(_attempts, k.attempts),
+    max_attempts = coalesce(_max_attempts, k.max_attempts),
+    state = CASE
+      WHEN k.state = 'failed' AND _attempts IS NULL OR coalesce(_attempts, k.attempts)
+        >= coalesce(_max_attempts, k.max_attempts, {max_attempts}) THEN 'failed'
+      ELSE {schema}._due_state(coalesce(_run_at, k.run_at), k.queue, at)
+    END,
+    finished_at = CASE
+      WHEN k.state = 'failed' AND _attempts IS NULL THEN k.finished_at
+      WHEN coalesce(_attempts, k.attempts)
+        >= coalesce(_max_attempts, k.max_attempts, {max_attempts}) THEN at
+    END,
+    updated_at = at
+  WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
+  RETURNING k.*;
+  INSERT INTO {schema}._bells (queue)
+  SELECT DISTINCT k.queue FROM {schema}._jobs AS k
+  WHERE k.id = ANY (_ids) AND k.state = 'waiting';
+  PERFORM pg_notify({channel}, '') WHERE EXISTS (
+    SELECT FROM {schema}._jobs AS k
+    WHERE k.id = ANY (_ids) AND k.state IN ('ready', 'waiting')
+  );
+  PERFORM pg_notify({channel}, 'due') WHERE EXISTS (
+    SELECT FROM {schema}._jobs AS k
+    WHERE k.id = ANY (_ids) AND k.state = 'scheduled' AND k.run_at <= at + {soon}
+  );
 END $$;
 
 -- Failed, cancelled and scheduled jobs run again now, with all their attempts; a cancelled one

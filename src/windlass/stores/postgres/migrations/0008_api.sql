@@ -4,7 +4,9 @@
 -- The functions that add jobs run with their owner's rights, so that a role needs EXECUTE on them
 -- and no right on any table. Nobody but the owner has EXECUTE until it is granted.
 
--- Jobs as users see them, without payload. The columns of graphile-worker's view, then our own.
+-- Jobs as users see them, without payload. The columns of graphile-worker's view, then our own. A
+-- job that will not run again, whatever its attempts were, shows all of them as used: so monitoring
+-- that compares attempts with max_attempts finds it.
 CREATE VIEW {schema}.jobs AS
 SELECT
   j.id,
@@ -12,7 +14,11 @@ SELECT
   j.task AS task_identifier,
   j.priority,
   j.run_at,
-  j.attempts + (b.base IS NOT NULL)::integer AS attempts,
+  CASE
+    WHEN j.superseded OR j.state = 'failed'
+      THEN greatest(j.attempts, coalesce(j.max_attempts, {max_attempts}))
+    ELSE j.attempts + (b.base IS NOT NULL)::integer
+  END AS attempts,
   coalesce(j.max_attempts, {max_attempts}) AS max_attempts,
   j.last_error,
   j.created_at,
@@ -57,81 +63,38 @@ CREATE TYPE {schema}.job AS (
   state text
 );
 
-CREATE FUNCTION {schema}._public(j {schema}._jobs) RETURNS {schema}.job LANGUAGE sql STABLE
+-- A job as the functions below return it. Without a query in its body, so that it is no call.
+CREATE FUNCTION {schema}._public(j {schema}._jobs, worker text) RETURNS {schema}.job
+LANGUAGE sql STABLE
 RETURN ROW(
-  (j).id, (j).queue, (j).task, (j).priority, (j).run_at, (j).attempts,
+  (j).id, (j).queue, (j).task, (j).priority, (j).run_at,
+  CASE
+    WHEN (j).superseded OR (j).state = 'failed'
+      THEN greatest((j).attempts, coalesce((j).max_attempts, {max_attempts}))
+    ELSE (j).attempts
+  END,
   coalesce((j).max_attempts, {max_attempts}), (j).last_error, (j).created_at, (j).updated_at,
-  (j).key, (j).claimed_at, (SELECT w.name FROM {schema}._workers AS w WHERE w.id = (j).worker),
-  (j).revision, (j).flags, (j).payload,
+  (j).key, (j).claimed_at, worker, (j).revision, (j).flags, (j).payload,
   CASE (j).state WHEN 'waiting' THEN 'ready' ELSE (j).state::text END)::{schema}.job;
 
--- Refuse what is too large, or what a program that reads it could not represent: PostgreSQL's
--- json also takes NUL, half characters, numbers of any size and any depth. What needs a walk over
--- the value is looked for only where the text gives a reason.
-CREATE FUNCTION {schema}._check_payload(payload json) RETURNS void
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  most bigint := coalesce(
-    nullif(current_setting('windlass.max_payload', true), '')::bigint, {max_payload});
-  body text := payload::text;
-  tree jsonb;
-BEGIN
-  IF octet_length(body) > most THEN
-    RAISE EXCEPTION 'Payload has % bytes, more than the % allowed', octet_length(body), most
-      USING ERRCODE = 'WLPAY',
-        HINT = 'Store the data elsewhere and pass its id, or set windlass.max_payload.';
-  END IF;
-  IF body ~ '\\u|[0-9][eE][+]?[0-9]{2}|[0-9]{255}'
-    OR length(body) - length(translate(body, '[{', '')) > 64
-  THEN
-    tree := payload::jsonb;
-    IF jsonb_path_exists(
-      tree, 'strict $.**{64} ? (@.type() == "array" || @.type() == "object")')
-    THEN
-      RAISE EXCEPTION 'Payload is nested deeper than 64 levels' USING ERRCODE = 'WLPAY';
-    END IF;
-    IF jsonb_path_exists(tree, 'strict $.** ? (@.type() == "number" &&'
-      ' (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308))')
-    THEN
-      RAISE EXCEPTION 'Payload has a number beyond double precision'
-        USING ERRCODE = 'WLPAY', HINT = 'Send it as text.';
-    END IF;
-  END IF;
-END $$;
+-- The largest payload that this session may send, in bytes.
+CREATE FUNCTION {schema}._largest() RETURNS bigint LANGUAGE sql STABLE
+RETURN coalesce(nullif(current_setting('windlass.max_payload', true), '')::bigint, {max_payload});
 
--- One clear error for each limit; nothing is stored.
-CREATE FUNCTION {schema}._check_spec(spec {schema}.job_spec, job_key_mode text) RETURNS void
+CREATE FUNCTION {schema}._too_large(payload json, most bigint) RETURNS json
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  IF spec.identifier IS NULL OR spec.identifier = '' OR length(spec.identifier) > 128 THEN
-    RAISE EXCEPTION 'Task identifier must have 1 to 128 characters, not %',
-      coalesce(length(spec.identifier), 0) USING ERRCODE = 'GWBID';
-  END IF;
-  IF spec.queue_name = '' OR length(spec.queue_name) > 128 THEN
-    RAISE EXCEPTION 'Queue name must have 1 to 128 characters, not %', length(spec.queue_name)
-      USING ERRCODE = 'GWBQN';
-  END IF;
-  IF spec.job_key = '' OR length(spec.job_key) > 512 THEN
-    RAISE EXCEPTION 'Job key must have 1 to 512 characters, not %', length(spec.job_key)
-      USING ERRCODE = 'GWBJK';
-  END IF;
-  IF spec.max_attempts < 1 THEN
-    RAISE EXCEPTION 'Job maximum attempts must be at least 1, not %', spec.max_attempts
-      USING ERRCODE = 'GWBMA';
-  END IF;
-  IF job_key_mode NOT IN ('replace', 'preserve_run_at', 'unsafe_dedupe') THEN
-    RAISE EXCEPTION 'Job key mode must be replace, preserve_run_at or unsafe_dedupe, not %',
-      job_key_mode USING ERRCODE = 'GWBKM';
-  END IF;
-  PERFORM {schema}._check_payload(spec.payload);
+  RAISE EXCEPTION 'Payload has % bytes, more than the % allowed', octet_length(payload::text), most
+    USING ERRCODE = 'WLPAY',
+      HINT = 'Store the data elsewhere and pass its id, or set windlass.max_payload.';
 END $$;
 
--- An instant that every clock can show: infinity is the end of the year 9999. NULL stays NULL.
-CREATE FUNCTION {schema}._finite(instant timestamptz) RETURNS timestamptz
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN instant IS NOT NULL THEN
-  least(greatest(instant, timestamptz '1970-01-01 00:00:00+00'),
-    {last_instant})
+-- A payload that is not too large; NULL is {}.
+CREATE FUNCTION {schema}._fitting(payload json, most bigint) RETURNS json LANGUAGE sql STABLE
+RETURN CASE
+  WHEN payload IS NULL THEN '{}'::json
+  WHEN octet_length(payload::text) > most THEN {schema}._too_large(payload, most)
+  ELSE payload
 END;
 
 -- Flags as a plain list without NULLs; no flags are NULL.
@@ -159,18 +122,16 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
   new_id bigint;
-  added {schema}._jobs;
 BEGIN
-  PERFORM {schema}._check_spec(
-    ROW(identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags)
-      ::{schema}.job_spec,
-    job_key_mode);
   new_id := {schema}._add_job(
-    identifier, coalesce(payload, '{}'), queue_name, coalesce({schema}._finite(run_at), now()),
-    max_attempts, job_key, coalesce(job_key_mode, 'replace'), coalesce(priority, 0),
-    {schema}._plain(flags), NULL, clock_timestamp());
-  SELECT j.* INTO added FROM {schema}._jobs AS j WHERE j.id = new_id;
-  RETURN {schema}._public(added);
+    identifier, {schema}._fitting(payload, {schema}._largest()), queue_name,
+    coalesce({schema}._finite(run_at), now()), max_attempts, job_key,
+    coalesce(job_key_mode, 'replace'), coalesce(priority, 0), {schema}._plain(flags), NULL,
+    clock_timestamp());
+  RETURN (
+    SELECT {schema}._public(j, (SELECT w.name FROM {schema}._workers AS w WHERE w.id = j.worker))
+    FROM {schema}._jobs AS j WHERE j.id = new_id
+  );
 END $$;
 
 -- Add many jobs, all or none, in the order given. Two with one key: the last wins.
@@ -180,46 +141,81 @@ CREATE FUNCTION {schema}.add_jobs(
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-  mode text := CASE WHEN job_key_preserve_run_at THEN 'preserve_run_at' ELSE 'replace' END;
-  spec {schema}.job_spec;
+  at timestamptz := clock_timestamp();
+  most bigint := {schema}._largest();
   ids bigint[];
 BEGIN
-  FOREACH spec IN ARRAY coalesce(specs, '{}') LOOP
-    PERFORM {schema}._check_spec(spec, mode);
-  END LOOP;
-  ids := {schema}._add_jobs(
-    (SELECT json_agg(json_build_object(
-      'task', s.identifier, 'payload', coalesce(s.payload, '{}'), 'queue', s.queue_name,
-      'run_at', {schema}._micros(coalesce({schema}._finite(s.run_at), now())),
-      'max_attempts', s.max_attempts, 'key', s.job_key, 'key_mode', mode,
-      'priority', s.priority, 'flags', {schema}._plain(s.flags)
-    )) FROM unnest(specs) AS s),
-    EXISTS (SELECT FROM unnest(specs) AS s WHERE s.job_key IS NOT NULL),
-    clock_timestamp());
+  IF EXISTS (SELECT FROM unnest(specs) AS s WHERE s.job_key IS NOT NULL) THEN
+    ids := {schema}._add_jobs(
+      (SELECT json_agg(json_build_object(
+        'task', s.identifier, 'payload', {schema}._fitting(s.payload, most),
+        'queue', s.queue_name,
+        'run_at', {schema}._micros(coalesce({schema}._finite(s.run_at), now())),
+        'max_attempts', s.max_attempts, 'key', s.job_key,
+        'key_mode', CASE WHEN job_key_preserve_run_at THEN 'preserve_run_at' ELSE 'replace' END,
+        'priority', s.priority,
+        'flags', CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END
+      )) FROM unnest(specs) AS s),
+      true, at);
+    RETURN QUERY
+    SELECT ({schema}._public(j, NULL)).* FROM unnest(ids) WITH ORDINALITY AS x (id, place)
+    JOIN {schema}._jobs AS j ON j.id = x.id
+    ORDER BY x.place;
+    RETURN;
+  END IF;
   RETURN QUERY
-  SELECT p.* FROM unnest(ids) WITH ORDINALITY AS x (id, place)
-  JOIN {schema}._jobs AS j ON j.id = x.id
-  CROSS JOIN LATERAL {schema}._public(j) AS p
-  ORDER BY x.place;
+  WITH given AS MATERIALIZED (  -- what is a column is no call below, however often it is used
+    SELECT s.identifier, {schema}._fitting(s.payload, most) AS payload, s.queue_name,
+      coalesce({schema}._finite(s.run_at), now()) AS due, s.max_attempts,
+      coalesce(s.priority, 0) AS priority,
+      CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END AS flags, s.place
+    FROM unnest(specs) WITH ORDINALITY AS s (
+      identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, place)
+  ),
+  added AS (
+    INSERT INTO {schema}._jobs AS j
+      (run_at, created_at, updated_at, state, priority, max_attempts, task, payload, queue, flags)
+    SELECT
+      g.due, at, at, {schema}._due_state(g.due, g.queue_name, at), g.priority, g.max_attempts,
+      {schema}._accepted(g.identifier, g.queue_name, NULL, g.max_attempts, g.flags, NULL),
+      {schema}._sound(g.payload), g.queue_name, g.flags
+    FROM given AS g ORDER BY g.place
+    RETURNING j.*
+  ),
+  rung AS (
+    INSERT INTO {schema}._bells (queue)
+    SELECT DISTINCT a.queue FROM added AS a WHERE a.state = 'waiting'
+  )
+  SELECT ({schema}._public(a, NULL)).* FROM added AS a ORDER BY a.id;
+  PERFORM pg_notify({channel}, '') WHERE EXISTS (
+    SELECT FROM unnest(specs) AS s WHERE coalesce(s.run_at, at) <= at
+  );
+  PERFORM pg_notify({channel}, 'due') WHERE EXISTS (
+    SELECT FROM unnest(specs) AS s WHERE s.run_at > at AND s.run_at <= at + {soon}
+  );
 END $$;
 
 -- Delete the job with that key, or null. One that runs loses its key and will not run again.
 CREATE FUNCTION {schema}.remove_job(job_key text) RETURNS {schema}.job LANGUAGE sql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-RETURN (SELECT {schema}._public(j) FROM {schema}._remove_job(job_key) AS j);
+RETURN (
+  SELECT {schema}._public(j, (SELECT w.name FROM {schema}._workers AS w WHERE w.id = j.worker))
+  FROM {schema}._remove_job(job_key) AS j
+);
 
 CREATE FUNCTION {schema}.complete_jobs(job_ids bigint[]) RETURNS SETOF {schema}.job LANGUAGE sql
 BEGIN ATOMIC
-  SELECT p.* FROM {schema}._complete_jobs(job_ids) AS j
-  CROSS JOIN LATERAL {schema}._public(j) AS p;
+  SELECT ({schema}._public(j, NULL)).* FROM {schema}._complete_jobs(job_ids) AS j;
 END;
 
+-- graphile-worker calls it `error_message`, and its page the reason: both names are understood.
 CREATE FUNCTION {schema}.permanently_fail_jobs(
-  job_ids bigint[], reason text DEFAULT 'Manually marked as failed'
+  job_ids bigint[], error_message text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS SETOF {schema}.job LANGUAGE sql
 BEGIN ATOMIC
-  SELECT p.* FROM {schema}._fail_jobs(job_ids, coalesce(reason, 'Manually marked as failed')) AS j
-  CROSS JOIN LATERAL {schema}._public(j) AS p;
+  SELECT ({schema}._public(j, NULL)).*
+  FROM {schema}._fail_jobs(
+    job_ids, coalesce(error_message, reason, 'Manually marked as failed')) AS j;
 END;
 
 CREATE FUNCTION {schema}.reschedule_jobs(
@@ -235,17 +231,16 @@ BEGIN
       USING ERRCODE = 'GWBMA';
   END IF;
   RETURN QUERY
-  SELECT p.* FROM {schema}._reschedule_jobs(
-    job_ids, {schema}._finite(run_at), priority, attempts, max_attempts) AS j
-  CROSS JOIN LATERAL {schema}._public(j) AS p;
+  SELECT ({schema}._public(j, NULL)).*
+  FROM {schema}._reschedule_jobs(
+    job_ids, {schema}._finite(run_at), priority, attempts, max_attempts) AS j;
 END $$;
 
 -- Treat these workers as dead: what they hold goes back to the queue.
 CREATE FUNCTION {schema}.force_unlock_workers(worker_ids text[]) RETURNS SETOF {schema}.job
 LANGUAGE sql
 BEGIN ATOMIC
-  SELECT p.* FROM {schema}._unlock(worker_ids, {max_resets}) AS j
-  CROSS JOIN LATERAL {schema}._public(j) AS p;
+  SELECT ({schema}._public(j, NULL)).* FROM {schema}._unlock(worker_ids, {max_resets}) AS j;
 END;
 
 ALTER FUNCTION {schema}._enqueue(text, boolean, timestamptz)
