@@ -18,7 +18,7 @@ from tests.postgres.cluster import Cluster, Schema, fresh_schema
 from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob, Verdict
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.marks import SPARE
-from windlass.stores.postgres.schema import prepare
+from windlass.stores.postgres.schema import MOST_SPANS, prepare
 from windlass.testing import FakeClock
 
 JOBS = 1_000
@@ -157,3 +157,32 @@ def test_what_a_claim_reads_while_thousands_are_in_batches(made: Schema) -> None
     first, *later = asyncio.run(read())
     assert first <= held + limit + 1 + SPARE
     assert all(read <= limit + 1 + SPARE for read in later)
+
+
+def test_batches_of_scattered_jobs_do_not_pile_up(made: Schema) -> None:
+    """Every claim reads each range of ids in a batch, and there is one for each job where those in
+    between are of another task. So beyond some of them jobs are leased one by one."""
+    spans = "SELECT count(*) FROM {0}._batches AS b CROSS JOIN LATERAL unnest(b.ids)"
+    most = MOST_SPANS // JOBS
+
+    async def count() -> list[int]:
+        store = PostgresStore(made.url, schema_name=made.name, listen=False)
+        await store.open()
+        try:
+            await store.enqueue([NewJob("ab"[n % 2]) for n in range(2 * JOBS * (most + 2))])
+            seen = []
+            with psycopg.connect(made.url, autocommit=True) as connection:
+                for _ in range(most + 2):
+                    leases = await _claim(store)
+                    assert len(leases) == JOBS
+                    found = connection.execute(spans.format(made.name).encode()).fetchone()
+                    assert found is not None
+                    seen.append(int(found[0]))
+            answers = await store.settle([(lease, COMPLETE) for lease in leases])
+            assert {answer.verdict for answer in answers} == {Verdict.APPLIED}
+            return seen
+        finally:
+            await store.close()
+
+    held = [JOBS * (n + 1) for n in range(most)]
+    assert asyncio.run(count()) == [*held, MOST_SPANS, MOST_SPANS]

@@ -27,6 +27,9 @@ from windlass.stores.postgres.crew import read_committed
 OLDEST_SERVER = 140000
 """The oldest server that can run the functions: PostgreSQL 14."""
 
+MOST_SPANS = 4_000
+"""Ranges of ids in all batches, beyond which a claim writes no further batch."""
+
 _PLACES = re.compile(r"\{[a-z_]+\}")
 _LONGEST_CHANNEL = 63
 
@@ -119,6 +122,7 @@ def render(text: str, schema: str) -> str:
         "{scheduled_index}": _literal(f"{name}._jobs_scheduled"),
         "{bells_index}": _literal(f"{name}._bells_pkey"),
         "{batches_index}": _literal(f"{name}._batches_pkey"),
+        "{most_spans}": str(MOST_SPANS),
         "{last_instant}": f"timestamptz {_literal(to_datetime(rules.LAST_INSTANT).isoformat())}",
         "{soon}": f"interval '{SOON:g} s'",
         "{superseded}": _literal(rules.SUPERSEDED),

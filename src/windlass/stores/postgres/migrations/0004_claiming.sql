@@ -401,10 +401,11 @@ BEGIN
   spare := spare - cardinality(picked);
 END $$;
 
--- Lock up to `_limit` jobs that are neither running nor in a batch, as `_pick_…` does.
+-- Lock up to `_limit` jobs that are neither running nor in a batch, as `_pick_…` does. `spans` is how
+-- many ranges of ids the batches have.
 CREATE FUNCTION {schema}._pick(
   _tasks text[], _limit integer, _suspects integer, _forbidden text[], _marks bigint[],
-  OUT picked tid[], OUT spare bigint
+  OUT picked tid[], OUT spare bigint, OUT spans integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
   bases bigint[];
@@ -412,6 +413,7 @@ DECLARE
 BEGIN
   picked := '{}';
   spare := 0;
+  spans := 0;
   IF cardinality(_tasks) = 0 OR _limit <= 0 THEN
     RETURN;
   END IF;
@@ -428,7 +430,7 @@ BEGIN
   LOOP
     held := '{}';
     IF bases <> '{}' THEN
-      SELECT coalesce(range_agg(r.span), '{}') INTO held
+      SELECT coalesce(range_agg(r.span), '{}'), count(*) INTO held, spans
       FROM {schema}._batches AS b CROSS JOIN LATERAL unnest(b.ids) AS r (span)
       WHERE b.base = ANY (bases);
     END IF;
@@ -489,6 +491,8 @@ DECLARE
   is_over boolean := false;
   picked tid[];
   spare bigint;
+  spans integer;
+  ids int8multirange;
   plain bigint[] := '{}';
   others text;
   before bigint := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
@@ -535,7 +539,7 @@ BEGIN
     exchange := {schema}._exchange_heads(_tasks, _forbidden, _after);
     next_after := exchange.next_after;
   END IF;
-  SELECT p.picked, p.spare INTO picked, spare
+  SELECT p.picked, p.spare, p.spans INTO picked, spare, spans
   FROM {schema}._pick(_tasks, _limit, _suspects, _forbidden, _marks) AS p;
   IF heads <> '{}' AND cardinality(picked) + cardinality(heads) > _limit THEN
     is_over := true;
@@ -567,6 +571,8 @@ BEGIN
     WHERE j.ctid = ANY (picked) AND j.deliveries = 0 AND j.key IS NULL AND j.queue IS NULL
       AND NOT _longer ? j.task;
   END IF;
+  -- Every claim reads all ranges of ids that batches have. Where jobs in between are other workers'
+  -- or have keys there is one for each job, and beyond so many it costs less to write the rows.
   is_batch := cardinality(plain) >= _least;
   -- Those who end a worker, and those who ask what became of this claim, lock its row. Whoever came
   -- first, this claim is seen by them or sees them, and must then not happen: it is made again, or
@@ -581,8 +587,12 @@ BEGIN
     END IF;
   END IF;
   IF is_batch THEN
+    ids := {schema}._spans(plain);
+    is_batch := spans + (SELECT count(*) FROM unnest(ids)) <= {most_spans};
+  END IF;
+  IF is_batch THEN
     INSERT INTO {schema}._batches (base, worker, claimed_at, ids)
-    VALUES (_base, number, at, {schema}._spans(plain));
+    VALUES (_base, number, at, ids);
   ELSE
     plain := '{}';
     leases := NULL;
