@@ -400,6 +400,7 @@ def test_a_claim_is_one_statement_and_so_is_a_batch_of_outcomes(made: Schema) ->
         store = PostgresStore(made.url, schema_name=made.name)
         await store.open()
         try:
+            await store.claim(ClaimRequest(worker="w", tasks=TASKS, limit=1))  # asks for the time
             await store.enqueue([NewJob("a", queue=f"q{n % 7}") for n in range(50)])
             await store.enqueue([NewJob("b") for _ in range(50)])
             start = store.statements

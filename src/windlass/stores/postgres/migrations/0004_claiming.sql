@@ -379,7 +379,7 @@ BEGIN
         names := found_names;
         marks := found_marks;
       END IF;
-      each := greatest(4 * each, 2 * wanted / cardinality(names));
+      each := greatest(4 * each, 5 * wanted / (4 * cardinality(names)));
     END LOOP;
     picked := picked || ARRAY(
       SELECT l.tid FROM unnest(best) AS b (tid)
