@@ -13,8 +13,10 @@ import pytest
 from psycopg import rows
 
 from tests.postgres.cluster import Cluster, Schema, fresh_schema, shared_cluster
+from tests.postgres.proxy import FaultProxy
 from windlass import App, Context, JobState, SyncContext
 from windlass.errors import ConfigError, StoreUnavailableError
+from windlass.stores.postgres import connection, handlers
 
 Opened = Callable[[str], AbstractAsyncContextManager[Any]]
 
@@ -194,6 +196,31 @@ def test_closing_the_app_leaves_the_pool_open(schema: Schema) -> None:
                 await until_whole(pool)
                 with pool.connection() as connection:
                     assert connection.execute("SELECT 1").fetchone() == (1,)
+
+    asyncio.run(scenario())
+
+
+def test_its_links_that_went_silent_are_left(
+    cluster: Cluster, schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store's calls and handlers have others, which the pool makes."""
+    monkeypatch.setattr(connection, "PROBE_AFTER", 0.0)
+    monkeypatch.setattr(handlers, "PROBE_LIMIT", 0.3)
+
+    async def scenario() -> None:
+        with (
+            FaultProxy("127.0.0.1", cluster.port, cluster.shared_database()) as proxy,
+            psycopg_pool.ConnectionPool(proxy.url(), min_size=2, max_size=4, open=True) as pool,
+        ):
+            async with App(pool=pool, schema=schema.name, listen=False) as app:
+                await app.client.add_job("before")
+                proxy.silence()
+                async with asyncio.timeout(20):
+                    await app.client.add_job("after")
+                    with app.store.connection() as own:
+                        own.execute("SELECT 1")
+                    assert len(await app.client.list_jobs()) == 2
+                proxy.cut()
 
     asyncio.run(scenario())
 

@@ -115,10 +115,15 @@ class Guard(Generic[C]):
 
     @contextmanager
     def theirs(self) -> Iterator[None]:
-        """Calls inside are the handler's own, which may take as long as they need."""
+        """Calls inside are the handler's own, which may take as long as they need. After an error
+        only a rollback can follow, which the end of the connection is as well: it has little time.
+        """
         before, self.limit = self.limit, None
         try:
             yield
+        except BaseException:
+            before = STOP_LIMIT
+            raise
         finally:
             self.limit = before
 

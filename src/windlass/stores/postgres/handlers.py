@@ -14,13 +14,21 @@ from contextlib import (
     suppress,
 )
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import conninfo, pq
 from psycopg.rows import tuple_row
 
 from windlass.errors import ConfigError, StoreClosedError, StoreUnavailableError
-from windlass.stores.postgres.connection import CALL_LIMIT, Address, is_stale
+from windlass.stores.postgres.connection import (
+    CALL_LIMIT,
+    PROBE_LIMIT,
+    Address,
+    answers,
+    has_lain,
+    is_stale,
+)
 from windlass.stores.postgres.guard import Guard, guarded
 from windlass.stores.postgres.pool import Pool
 
@@ -42,6 +50,7 @@ class HandlerConnections:
     def __init__(self, url: str, pool: Any, size: int, session: bool) -> None:
         self._own: Pool | None = None
         self._given: GivenPool | None = None
+        self._used_at: WeakKeyDictionary[psycopg.Connection[Any], float] = WeakKeyDictionary()
         self._size = size
         if pool is None:
             self.address = Address(url, session=session)
@@ -79,16 +88,17 @@ class HandlerConnections:
     @contextmanager
     def lend(self) -> Iterator[Blocking]:
         """A blocking connection in no transaction, without limits for the handler's statements."""
-        given, own = self._given, self._open_pool()
-        connection = own.take() if given is None else _take(given)
+        own = self._open_pool()
+        if self._given is not None:
+            with self._taken(self._given) as connection, guarded(connection) as guard:
+                yield guard
+            return
+        connection = own.take()
         try:
             with guarded(connection) as guard:
                 yield guard
         finally:
-            if given is None:
-                own.give(connection)
-            else:
-                given.putconn(connection)
+            own.give(connection)
 
     @asynccontextmanager
     async def alend(self) -> AsyncIterator[Guard[psycopg.AsyncConnection[Any]]]:
@@ -110,8 +120,7 @@ class HandlerConnections:
     def _borrow_for_store(self) -> Iterator[psycopg.Connection[Any]]:
         """One of the caller's, made like the store's own for as long as the store has it."""
         assert self._given is not None
-        connection = _take(self._given)
-        try:
+        with self._taken(self._given) as connection:
             theirs = connection.autocommit, connection.row_factory, connection.cursor_factory
             connection.autocommit = True
             connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
@@ -122,8 +131,25 @@ class HandlerConnections:
                 if not connection.closed:
                     autocommit, connection.row_factory, connection.cursor_factory = theirs
                     connection.autocommit = autocommit
+
+    @contextmanager
+    def _taken(self, pool: GivenPool) -> Iterator[psycopg.Connection[Any]]:
+        """One of the caller's whose server answers."""
+        end = time.monotonic() + pool.timeout
+        while True:
+            connection = _take(pool, end)
+            is_ready = not is_stale(connection)
+            if is_ready and has_lain(self._used_at.get(connection, 0.0)):
+                is_ready = answers(connection, PROBE_LIMIT)
+            if is_ready:
+                break
+            connection.pgconn.finish()
+            pool.putconn(connection)  # which makes a new one
+        try:
+            yield connection
         finally:
-            self._given.putconn(connection)
+            self._used_at[connection] = time.monotonic()
+            pool.putconn(connection)
 
 
 class Borrowed:
@@ -164,13 +190,14 @@ class Borrowed:
         with self._connections.lend() as guard:
             self._guard = guard
             try:
-                yield guard.connection
-            except BaseException:
-                with guard.ours(), suppress(psycopg.Error):
-                    guard.connection.rollback()
-                raise
-            else:
                 with guard.ours():
+                    try:
+                        with guard.theirs():
+                            yield guard.connection
+                    except BaseException:
+                        with suppress(psycopg.Error):
+                            guard.connection.rollback()
+                        raise
                     guard.connection.commit()
             finally:
                 self._guard = None
@@ -178,28 +205,27 @@ class Borrowed:
     @asynccontextmanager
     async def _await(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         async with self._connections.alend() as guard:
-            try:
-                yield guard.connection
-            except BaseException:
-                with guard.ours(), suppress(psycopg.Error):
-                    await guard.connection.rollback()
-                raise
-            else:
-                with guard.ours():
-                    await guard.connection.commit()
+            with guard.ours():
+                try:
+                    with guard.theirs():
+                        yield guard.connection
+                except BaseException:
+                    with suppress(psycopg.Error):
+                        await guard.connection.rollback()
+                    raise
+                await guard.connection.commit()
 
 
-def _take(pool: GivenPool) -> psycopg.Connection[Any]:
-    """One of the caller's that the server has not visibly hung up on."""
+def _take(pool: GivenPool, end: float) -> psycopg.Connection[Any]:
     import psycopg_pool
 
-    end = time.monotonic() + pool.timeout
     while True:
         left = end - time.monotonic()
         try:
             connection: psycopg.Connection[Any] = pool.getconn(
                 timeout=min(_ASK_AGAIN, max(left, 0.001))
             )
+            return connection
         except psycopg_pool.PoolTimeout as error:
             if left <= _ASK_AGAIN:
                 raise StoreUnavailableError(
@@ -208,11 +234,6 @@ def _take(pool: GivenPool) -> psycopg.Connection[Any]:
                 ) from error
         except (psycopg_pool.PoolClosed, psycopg_pool.TooManyRequests) as error:
             raise StoreUnavailableError(f"the pool gives no connection: {error}") from error
-        else:
-            if not is_stale(connection):
-                return connection
-            connection.close()
-            pool.putconn(connection)  # which makes a new one
 
 
 def _conninfo_of(pool: Any) -> str:
