@@ -25,10 +25,11 @@ def _end(ctx: Context) -> None:
 
 
 @app.task
-async def nap(ctx: Context, seconds: float) -> None:
+async def nap(ctx: Context, seconds: float, again: float | None = None) -> None:
+    """Sleep, if it is not the first time for `again` seconds."""
     _start(ctx)
     try:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds if again is None or ctx.job.deliveries == 1 else again)
     except asyncio.CancelledError:
         record(LEDGER, "told", job=ctx.job.id, delivery=ctx.job.deliveries)
         raise
