@@ -7,7 +7,7 @@ PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format cover bench bench-quick clean
+.PHONY: help demo test check lint format cover simulate bench bench-quick clean
 
 help: ## show these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ demo: $(READY) ## set everything up and watch jobs run, a quarter of a minute
 	@$(BIN)/windlass demo
 
 test: $(READY) lint cover ## set everything up and run all checks and tests
-	@$(BIN)/python -m pytest -n 2 --dist worksteal tests/sqlite tests/cli tests/faults tests/docs tests/postgres
+	@$(BIN)/python -m pytest -n 2 --dist worksteal tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/postgres
 
 check: $(READY) lint ## format, lint, types, imports, unit tests
 	@$(BIN)/python -m pytest tests/unit
@@ -45,6 +45,10 @@ cover: $(READY) ## unit, contract and engine tests; branch coverage of model, st
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --skip-covered --fail-under=95 \
 	  --include='src/windlass/model/*,src/windlass/store/*,src/windlass/engine/*'
+
+SEEDS ?= 2000
+simulate: $(READY) ## whole workers with faults in virtual time; SEEDS=2000 takes two minutes
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 bench-quick: $(READY) ## the ratios to bare SQL on SQLite and PostgreSQL, in less than a minute
 	@$(BIN)/python -m benchmarks.quick

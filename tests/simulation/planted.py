@@ -1,0 +1,178 @@
+"""Mistakes that the simulation must find, each put into the engine or the store for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+from msgspec.structs import replace
+
+from windlass.engine.claimer import Claimer
+from windlass.engine.delivery import Delivery
+from windlass.engine.keeper import Keeper
+from windlass.engine.settler import Settler
+from windlass.errors import StoreError
+from windlass.model import payload as payloads
+from windlass.model.job import JobState
+from windlass.store.records import ClaimRequest, Lease, NewJob, Renewal, Settled, Verdict
+from windlass.store.rules import Row
+from windlass.store.schedules import Fired
+from windlass.stores.memory import MemoryStore, MemoryTransaction
+from windlass.tasks.abort import AbortReason
+from windlass.tasks.context import JobTransaction
+
+
+def answers_by_job() -> AbstractContextManager[Any]:
+    """The keeper takes an answer for one delivery as one for whatever delivery it holds now."""
+
+    def obey(self: Keeper, renewal: Renewal, asked: Any) -> None:
+        for job_id, reason in renewal.lost.items():
+            if (delivery := self._held.get(job_id)) is not None:
+                delivery.stop(AbortReason(reason.value))
+        for job_id in renewal.cancel:
+            if (delivery := self._held.get(job_id)) is not None:
+                delivery.stop(AbortReason.CANCELLED)
+
+    return mock.patch.object(Keeper, "_obey", obey)
+
+
+@contextmanager
+def unaware_of_commits() -> Iterator[None]:
+    """That a handler completes its job by itself is known only when its commit was answered."""
+    finish, end = JobTransaction._finish, JobTransaction._end
+
+    def finish_quietly(self: JobTransaction, *error: Any) -> None:
+        with mock.patch.object(type(self._delivery), "begin_commit", lambda delivery: None):
+            finish(self, *error)
+
+    def end_loudly(self: JobTransaction, *error: Any) -> bool | None:
+        answer = end(self, *error)
+        if self._sync.is_completing and error[0] is None:
+            self._delivery.begin_commit()
+        return answer
+
+    with (
+        mock.patch.object(JobTransaction, "_finish", finish_quietly),
+        mock.patch.object(JobTransaction, "_end", end_loudly),
+    ):
+        yield
+
+
+def leases_by_the_wall_clock() -> AbstractContextManager[Any]:
+    """Leases end by a clock that people and time servers set."""
+    return mock.patch.object(MemoryStore, "_ticks", lambda self: self._clock.now())
+
+
+def payloads_decoded_to_be_shown() -> AbstractContextManager[Any]:
+    """A job that is only shown has its payload decoded, which raises where it cannot be."""
+    return mock.patch.object(payloads, "shown", payloads.decode)
+
+
+def tokens_not_compared() -> AbstractContextManager[Any]:
+    """Whoever held a job once may settle it, as long as it runs."""
+
+    def owned(self: MemoryStore, lease: Lease) -> Row | None:
+        row = self._rows.get(lease.job_id)
+        return row if row is not None and row.state is JobState.RUNNING else None
+
+    return mock.patch.object(MemoryStore, "_owned", owned)
+
+
+def handlers_not_fenced() -> AbstractContextManager[Any]:
+    """A worker that cannot renew its lease lets its handlers go on."""
+    return mock.patch.object(Keeper, "_fence", lambda self, now: None)
+
+
+def queues_not_serial() -> AbstractContextManager[Any]:
+    """A job of a serial queue is claimed while another one of it runs."""
+    claim = MemoryStore.claim
+
+    async def claim_more(self: MemoryStore, request: ClaimRequest) -> list[Lease]:
+        running = [row for row in self._rows.values() if row.state is JobState.RUNNING]
+        queues = [row.queue for row in running]
+        for row in running:
+            row.queue = None
+        leases = await claim(self, request)
+        for row, queue in zip(running, queues, strict=True):
+            row.queue = queue
+        return leases
+
+    return mock.patch.object(MemoryStore, "claim", claim_more)
+
+
+def instants_fired_by_all() -> AbstractContextManager[Any]:
+    """Every worker fires an instant, wherever the schedule is by then."""
+    fire = MemoryStore.fire
+
+    async def fire_again(
+        self: MemoryStore, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+    ) -> Fired:
+        known = self._schedules.get(identifier)
+        if known is not None and known.floor_at != expected:
+            self._schedules[identifier] = replace(known, floor_at=expected)
+        return await fire(self, identifier, expected, until, jobs)
+
+    return mock.patch.object(MemoryStore, "fire", fire_again)
+
+
+def workers_not_signed_off() -> AbstractContextManager[Any]:
+    """A worker that stops stays known."""
+
+    async def retire(self: MemoryStore, worker: str) -> None: ...
+
+    return mock.patch.object(MemoryStore, "retire", retire)
+
+
+def no_polling() -> AbstractContextManager[Any]:
+    """A worker looks for jobs only when it is told that there may be some."""
+    step = Claimer.step
+
+    async def step_once(self: Claimer) -> float | None:
+        pause = await step(self)
+        return pause if pause == 0.0 else None
+
+    return mock.patch.object(Claimer, "step", step_once)
+
+
+def rollbacks_that_write() -> AbstractContextManager[Any]:
+    """The jobs added in a transaction that is rolled back are there."""
+    end = MemoryTransaction.__exit__
+
+    def write(self: MemoryTransaction, kind: Any, *rest: object) -> None:
+        if kind is not None:
+            self._outcome = None
+        end(self, None, *rest)
+
+    return mock.patch.object(MemoryTransaction, "__exit__", write)
+
+
+def settlements_not_repeated() -> AbstractContextManager[Any]:
+    """What a handler returned is forgotten where the answer to its settlement was lost."""
+
+    async def settle(self: Settler, batch: Sequence[Delivery]) -> list[Settled]:
+        try:
+            return await self._store.settle([(d.lease, d.outcome) for d in batch])
+        except StoreError:
+            return [Settled(Verdict.LOST)] * len(batch)
+
+    return mock.patch.object(Settler, "_settle", settle)
+
+
+PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
+    "answers by job": (answers_by_job, "P5: .* was told .* while it held its lease"),
+    "unaware of commits": (unaware_of_commits, "P6: .* after it had completed by itself"),
+    "a clock set back": (leases_by_the_wall_clock, "P7: .* did not come back"),
+    "a clock set forward": (leases_by_the_wall_clock, "I4: .* whose lease holds for another"),
+    "undecodable payloads": (payloads_decoded_to_be_shown, "I12: windlass-slot-.* failed unheard"),
+    "tokens": (tokens_not_compared, "I2|I4|P5"),
+    "fence": (handlers_not_fenced, "P5: .* was not told to stop before its lease ended|I4"),
+    "queues": (queues_not_serial, "I8"),
+    "instants": (instants_fired_by_all, "I9: instant .* was fired"),
+    "sign-off": (workers_not_signed_off, "I10"),
+    "polling": (no_polling, "P3: jobs do not end"),
+    "rollbacks": (rollbacks_that_write, "I6"),
+    "lost settlements": (settlements_not_repeated, "P3: jobs do not end|P7|I10"),
+}
+"""What is planted, and what the simulation says of it."""
