@@ -302,6 +302,8 @@ def translate(error: psycopg.Error, where: str) -> StoreError:
         )
     if isinstance(error, errors.LockNotAvailable):
         return StoreBusyError(f"an open transaction in {where} holds these jobs: {text}")
+    if isinstance(error, ROLLED_BACK):
+        return StoreBusyError(f"other transactions in {where} were in the way each time: {text}")
     if isinstance(error, errors.QueryCanceled | errors.InsufficientResources):
         return StoreUnavailableError(f"{where} could not do it in time: {text}", is_temporary=True)
     if isinstance(error, errors.InsufficientPrivilege):
