@@ -55,7 +55,9 @@ def _passed(count: int) -> int:
 
 def _run_all(first: int, count: int, processes: int) -> Iterator[tuple[int, str]]:
     began, done = time.monotonic(), 0
-    parts = [range(at, min(at + _AT_ONCE, first + count)) for at in range(first, first + count, 25)]
+    parts = [
+        range(at, min(at + _AT_ONCE, first + count)) for at in range(first, first + count, _AT_ONCE)
+    ]
     with ProcessPoolExecutor(processes) as pool:
         try:
             for part in pool.map(_codes, parts):
@@ -63,7 +65,9 @@ def _run_all(first: int, count: int, processes: int) -> Iterator[tuple[int, str]
                 done += len(part)
                 if sys.stderr.isatty() or done % 500 == 0:
                     speed = done / (time.monotonic() - began)
-                    print(f"\r{done} of {count} seeds, {speed:.0f} a second", file=sys.stderr)
+                    end = "\r" if sys.stderr.isatty() and done < count else "\n"
+                    told = f"{done} of {count} seeds, {speed:.0f} a second"
+                    print(told, end=end, file=sys.stderr, flush=True)
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -35,6 +35,7 @@ from windlass.stores.memory import MemoryStore, _Addition
 from windlass.tasks.abort import Abort, AbortReason
 
 MARGIN = min(LEASE / 5, 5.0)
+_SETTLED = ("settle", "commit")
 _BIT = 1e-4
 """What two ways to add up floats may differ by."""
 
@@ -336,6 +337,17 @@ class Ledger:
                 self.violate("I10", f"job {grant.job_id} is still held by {grant.worker}")
         for run in self.active:
             self.violate("P9", f"{run} still runs")
+
+    def check_counter(self, worker: str, completed: int) -> None:
+        settled = [g for g in self.grants.values() if g.worker == worker and g.how in _SETTLED]
+        if completed != len(settled):
+            self.violate("I11", f"{worker} counted {completed} settlements of {len(settled)}")
+
+    def check_killers(self, max_resets: int) -> None:
+        killed = Counter(run.grant.job_id for run in self.runs.values() if run.act[0] == "kill")
+        for job_id, count in killed.items():
+            if count > max_resets + 1:
+                self.violate("P10", f"job {job_id} was let kill {count} workers")
 
     def check_schedule(self, known: KnownSchedule | None, now: int, *, is_paused: bool) -> None:
         for instant, count in self.fired.items():

@@ -303,6 +303,8 @@ class _Maker:
             return Fault(chance.choice(self._workers), verb, nth, kind, wait)
         if chance.random() < 0.1:
             actor, verb, nth = PRODUCER, "enqueue", chance.randint(1, 12)
+        elif chance.random() < 0.05:
+            actor, verb, nth = OPERATOR, chance.choice(_OPERATIONS), 1
         else:
             actor = chance.choice(self._workers)
             # The keeper's and the handlers' own calls are few, and matter most.

@@ -13,10 +13,20 @@ from windlass.engine.claimer import Claimer
 from windlass.engine.delivery import Delivery
 from windlass.engine.keeper import Keeper
 from windlass.engine.settler import Settler
+from windlass.engine.slots import Slots
 from windlass.errors import StoreError
 from windlass.model import payload as payloads
 from windlass.model.job import JobState
-from windlass.store.records import ClaimRequest, Lease, NewJob, Renewal, Settled, Verdict
+from windlass.store import rules
+from windlass.store.records import (
+    ClaimRequest,
+    Lease,
+    NewJob,
+    Outcome,
+    Renewal,
+    Settled,
+    Verdict,
+)
 from windlass.store.rules import Row
 from windlass.store.schedules import Fired
 from windlass.stores.memory import MemoryStore, MemoryTransaction
@@ -160,6 +170,27 @@ def settlements_not_repeated() -> AbstractContextManager[Any]:
     return mock.patch.object(Settler, "_settle", settle)
 
 
+def killers_let_loose() -> AbstractContextManager[Any]:
+    """A job that kills its worker starts again and again."""
+    take_back = rules.take_back
+
+    def forgive(row: Row, max_resets: int, now: int) -> None:
+        take_back(row, 2 * max_resets, now)
+
+    return mock.patch.object(rules, "take_back", forgive)
+
+
+def jobs_counted_twice() -> AbstractContextManager[Any]:
+    """A worker counts what it completed before it is written, and after."""
+    end = Slots._end
+
+    def count(self: Slots, delivery: Delivery, outcome: Outcome) -> None:
+        self._worker.completed += 1
+        end(self, delivery, outcome)
+
+    return mock.patch.object(Slots, "_end", count)
+
+
 PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "answers by job": (answers_by_job, "P5: .* was told .* while it held its lease"),
     "unaware of commits": (unaware_of_commits, "P6: .* after it had completed by itself"),
@@ -173,6 +204,8 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "sign-off": (workers_not_signed_off, "I10"),
     "polling": (no_polling, "P3: jobs do not end"),
     "rollbacks": (rollbacks_that_write, "I6"),
+    "killers": (killers_let_loose, "P10"),
+    "counters": (jobs_counted_twice, "I11"),
     "lost settlements": (settlements_not_repeated, "P3: jobs do not end|P7|I10"),
 }
 """What is planted, and what the simulation says of it."""

@@ -278,7 +278,7 @@ class WorkerProcess:
     def _events(self) -> Events:
         events = Events()
         if self.world.plan.settings.listens:
-            events.on("job:start", lambda worker, job: None)
+            events.on("job:start", _raise_sometimes)
             events.on("job:success", _raise_sometimes)
             events.on("job:complete", lambda worker, job, error: None)
         return events
@@ -560,9 +560,21 @@ class World:
             self.clocks["database"].now(),
             is_paused=self.is_schedule_paused,
         )
+        self._check_counters()
         known = [name for name in self.store._workers if name in self._stopped_last]
         if known:
             ledger.violate("I10", f"{known} stopped, and the store still knows them")
+
+    def _check_counters(self) -> None:
+        """Where no answer was lost, a worker has counted what it settled."""
+        doings = {action.do for action in self.plan.actions}
+        if self.plan.faults or doings & {"cut", "unlock"}:
+            return
+        for process in self.lives:
+            if process.id in self._stopped_last and process.engine is not None:
+                self.ledger.check_counter(process.id, process.engine.completed)
+        if not doings & {"retry", "reschedule"}:
+            self.ledger.check_killers(MAX_RESETS)
 
     def clear(self) -> None:
         """Let nothing outlive the run."""
