@@ -19,6 +19,7 @@ from windlass.model import payload as payloads
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store.records import (
+    Cancel,
     ClaimRequest,
     Complete,
     Fail,
@@ -44,6 +45,17 @@ LOST = (
     AbortReason.ALREADY_COMPLETED,
     AbortReason.NOT_FOUND,
 )
+
+_BY_ANSWER: dict[str, type] = {
+    "return": Complete,
+    "raise": Fail,
+    "poison": Fail,
+    "abandon": Release,
+    "cancelled": Release,
+}
+"""What is to be settled where a handler was not told to stop."""
+_BY_REASON: dict[AbortReason, type] = {AbortReason.CANCELLED: Cancel, AbortReason.TIMEOUT: Fail}
+"""What is to be settled where one was, and stopped; for other reasons the job goes back."""
 
 _EXPECTED_ERRORS = (
     "stopping job %d: its lease could not be renewed",
@@ -274,15 +286,12 @@ class Ledger:
             if isinstance(outcome, Complete) and grant.job_id not in self.bare:
                 self.violate("I2", f"job {grant.job_id} was completed, and never ran")
             return
-        if run.told is not None:
+        if run.told is None:
+            wanted = _BY_ANSWER.get(run.answer, type(None))
+        elif run.answer == "cancelled":
+            wanted = _BY_REASON.get(run.told, Release)
+        else:
             return
-        wanted: type = {
-            "return": Complete,
-            "raise": Fail,
-            "poison": Fail,
-            "abandon": Release,
-            "cancelled": Release,
-        }.get(run.answer, type(None))
         if not isinstance(outcome, wanted):
             said = type(outcome).__name__
             self.violate("I2", f"{run} ended with {run.answer or 'nothing'}, settled as {said}")

@@ -268,7 +268,8 @@ class _Maker:
         for _ in range(chance.randint(1, 2)):
             worker = chance.choice(self._workers)
             at = self._at(0.5)
-            actions.append(Action(at, chance.choice(("kill", "kill", "stop")), {"worker": worker}))
+            do = chance.choice(("kill", "kill", "stop", "hurry"))
+            actions.append(Action(at, do, {"worker": worker}))
             if chance.random() < 0.6:
                 again = round(at + chance.choice((0.1, 1.0, 3.0)), 2)
                 actions.append(Action(again, "start", {"worker": worker}))

@@ -9,6 +9,7 @@ from unittest import mock
 
 from msgspec.structs import replace
 
+from windlass.engine import outcomes
 from windlass.engine.claimer import Claimer
 from windlass.engine.delivery import Delivery
 from windlass.engine.keeper import Keeper
@@ -20,6 +21,7 @@ from windlass.model.job import JobState
 from windlass.store import rules
 from windlass.store.records import (
     ClaimRequest,
+    Fail,
     Lease,
     NewJob,
     Outcome,
@@ -191,6 +193,18 @@ def jobs_counted_twice() -> AbstractContextManager[Any]:
     return mock.patch.object(Slots, "_end", count)
 
 
+def interruptions_charged() -> AbstractContextManager[Any]:
+    """A job that was stopped because its worker stops has used up an attempt."""
+    from_error = outcomes.from_error
+
+    def charge(error: BaseException, delivery: Delivery, *rest: Any) -> Outcome:
+        if delivery.stopped is AbortReason.SHUTDOWN:
+            return Fail("its worker stopped")
+        return from_error(error, delivery, *rest)
+
+    return mock.patch.object(outcomes, "from_error", charge)
+
+
 PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "answers by job": (answers_by_job, "P5: .* was told .* while it held its lease"),
     "unaware of commits": (unaware_of_commits, "P6: .* after it had completed by itself"),
@@ -206,6 +220,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "rollbacks": (rollbacks_that_write, "I6"),
     "killers": (killers_let_loose, "P10"),
     "counters": (jobs_counted_twice, "I11"),
+    "interruptions": (interruptions_charged, "I2: .* settled as Fail"),
     "lost settlements": (settlements_not_repeated, "P3: jobs do not end|P7|I10"),
 }
 """What is planted, and what the simulation says of it."""

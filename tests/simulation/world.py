@@ -402,6 +402,11 @@ class World:
             case "stop":
                 for process in self._alive(what["worker"]):
                     await process.stop()
+            case "hurry":
+                for process in self._alive(what["worker"]):
+                    if process.engine is not None:
+                        process.engine.hurry()
+                    await process.stop()
             case "start":
                 self.start(what["worker"])
             case "jump":
