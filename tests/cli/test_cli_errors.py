@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import subprocess
@@ -149,3 +150,10 @@ def test_a_read_only_file_gives_one_line(program: Program) -> None:
     assert result.returncode == 1
     assert "windlass.db is read-only" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_a_run_that_fails_leaves_garbage_collection_as_it_was(program: Program) -> None:
+    """In a program of the user's that calls the command line."""
+    before = gc.get_threshold()
+    assert program.call("run", "no_such_module:app").exit_code != 0
+    assert gc.get_threshold() == before

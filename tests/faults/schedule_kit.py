@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 from tests.faults import fail_points, ledger
 from tests.faults.kit import ROOT, until
 from tests.faults.shifting import ShiftedClock
+from tests.faults.symptoms import symptom
 from tests.patience import PATIENCE
 from windlass import App, parse_crontab
 
 MINUTE = timedelta(minutes=1)
-
-_SICK = re.compile(r"Traceback|Exception ignored|never retrieved|never awaited|Fatal Python")
 
 
 class Place(ABC):
@@ -90,8 +89,7 @@ class Place(ABC):
                 worker.send_signal(signal.SIGTERM)
         codes = sorted(worker.wait(timeout=PATIENCE) for worker in self.workers)
         self.workers = []
-        sick = _SICK.search(self.log.read_text())
-        assert sick is None, self.log.read_text()
+        assert symptom(self.log.read_text()) is None
         return codes
 
     # ── time ──

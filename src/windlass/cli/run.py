@@ -173,6 +173,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     _leave_early_on_signals()
     thresholds = gc.get_threshold()
     gc.set_threshold(0)  # modules being imported are no garbage
+    ctx.call_on_close(lambda: _restore(thresholds))
     app = _make_app(options)
     logs.configure(
         options["log_level"] or app.settings.log_level,
@@ -351,6 +352,10 @@ def _collect_garbage(thresholds: tuple[int, int, int]) -> None:
     """From now on, unless the user's module has a mind of its own. What is there stays: no
     collection need look at it again, nor the one at the end of the process."""
     gc.freeze()
+    _restore(thresholds)
+
+
+def _restore(thresholds: tuple[int, int, int]) -> None:
     if gc.get_threshold()[0] == 0:
         gc.set_threshold(*thresholds)
 

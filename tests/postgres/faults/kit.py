@@ -20,6 +20,7 @@ import psycopg
 
 from tests.faults import ledger
 from tests.faults.kit import until
+from tests.faults.symptoms import symptom
 from tests.patience import PATIENCE
 from windlass import App
 from windlass.errors import OutcomeUnknownError, StoreError
@@ -28,8 +29,6 @@ ROOT = Path(__file__).parents[3]
 LEASE = 2.0
 SWEEP = 0.5
 EFFECTS = "CREATE TABLE effects (job bigint NOT NULL, n integer NOT NULL)"
-
-_SICK = re.compile(r"Traceback|Exception ignored|never retrieved|never awaited|Fatal Python")
 
 _ERROR = re.compile(
     r"\] (ERROR|FATAL|PANIC):(?!  (?:canceling statement due to lock timeout"
@@ -145,8 +144,7 @@ class Place:
     def check_processes(self) -> None:
         """I12: no process met an error that nobody caught."""
         for log in self.logs():
-            found = _SICK.search(log)
-            assert found is None, log[max(0, found.start() - 500) : found.end() + 2000]
+            assert symptom(log) is None
 
     def check_deliveries(self) -> None:
         ledger.check_deliveries(self.events())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -17,12 +16,11 @@ import pytest
 
 from tests.faults import ledger
 from tests.faults.kit import until
+from tests.faults.symptoms import symptom
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.faults.kit import ROOT
 from windlass.table import ddl
-
-SICK = re.compile(r"Traceback|Exception ignored|never retrieved|never awaited|Fatal Python")
 
 
 class Office:
@@ -89,7 +87,7 @@ class Office:
     def check_logs(self) -> None:
         for number in range(len(self.processes)):
             log = (self.folder / f"process-{number}.log").read_text()
-            assert SICK.search(log) is None, log
+            assert symptom(log) is None
 
     def connections(self) -> int:
         [[count]] = self.ask(

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 
 from tests.patience import PATIENCE
 from windlass.clock import Clock, to_datetime, to_micros
@@ -80,6 +80,19 @@ OPTIONS: TableOptions[dict[str, Any]] = TableOptions(
 )
 
 
+class Inserter:
+    """The owner's INSERT in a transaction of the owner's."""
+
+    def __init__(self, connection: psycopg.Connection[Any], now: int) -> None:
+        self._connection = connection
+        self._now = now
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> None:
+        with psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
+            for job in jobs:
+                _insert(cursor, job, self._now)
+
+
 class TheirTable(TableStore[dict[str, Any]]):
     """`TableStore`, and the SQL of the table's owner around it."""
 
@@ -97,6 +110,9 @@ class TheirTable(TableStore[dict[str, Any]]):
         ids = await self._open_crew().run(insert)
         self.hint()
         return await self.find(JobFilter(ids=tuple(ids), limit=len(ids))) if ids else []
+
+    def joined(self, connection: psycopg.Connection[Any]) -> Inserter:
+        return Inserter(connection, self._clock.now())
 
     async def get_by_key(self, key: str) -> Job | None:
         jobs = await self.find(JobFilter(key=key))

@@ -157,6 +157,8 @@ EXCUSED: dict[str, tuple[str, ...]] = {
         "life.a_job_that_is_far_off_is_not_told_of[reschedule]",
         "life.a_job_that_is_far_off_is_not_told_of[fire]",
     ),
+    "heartbeats, due times and ages go by the database's clock alone": ("clock_jumps",),
+    "a table does not know its workers, nor what they run": ("roster",),
     "a heartbeat is of a row, not of a worker, and its age is judged by the table's one age": (
         "leases.renewing_nothing_keeps_the_worker_alive",
         "leases.renew_covers_every_job_of_the_worker",
