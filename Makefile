@@ -6,8 +6,10 @@ READY  := $(VENV)/.ready
 PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
+TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/postgres
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format cover simulate bench bench-quick clean
+.PHONY: help demo test test-all check lint format cover simulate bench bench-quick clean
 
 help: ## show these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +26,10 @@ demo: $(READY) ## set everything up and watch jobs run, a quarter of a minute
 	@$(BIN)/windlass demo
 
 test: $(READY) lint cover ## set everything up and run all checks and tests
-	@$(BIN)/python -m pytest -n 2 --dist worksteal tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/postgres
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not rig" $(TESTS)
+
+test-all: test ## the same, and what takes longer: all pairs of verbs
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m rig $(TESTS)
 
 check: $(READY) lint ## format, lint, types, imports, unit tests
 	@$(BIN)/python -m pytest tests/unit
