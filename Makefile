@@ -6,10 +6,10 @@ READY  := $(VENV)/.ready
 PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
-TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/postgres
+TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint format cover simulate bench bench-quick clean
+.PHONY: help demo test test-all check lint format cover simulate machines bench bench-quick clean
 
 help: ## show these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ cover: $(READY) ## unit, contract and engine tests; branch coverage of model, st
 SEEDS ?= 2000
 simulate: $(READY) ## whole workers with faults in virtual time; SEEDS=2000 takes two minutes
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+RUNS ?= 500
+machines: $(READY) ## random verbs on each store and on the model; RUNS=500 takes five minutes
+	@$(BIN)/python -m tests.machines --runs $(RUNS)
 
 bench-quick: $(READY) ## the ratios to bare SQL on SQLite and PostgreSQL, in less than a minute
 	@$(BIN)/python -m benchmarks.quick

@@ -37,7 +37,7 @@ from windlass.store.records import (
 )
 from windlass.store.rules import Row, add_to_log
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
-from windlass.stores.memory import MemoryStore, MemoryTransaction
+from windlass.stores.memory import MemoryStore, MemoryTransaction, _Addition
 from windlass.testing.contract.concurrency import RIVALS
 
 
@@ -986,6 +986,18 @@ class PausedTasksStranded(MemoryStore):
             self._paused_tasks = paused
 
 
+@killed_by("roster.jobs_of_serial_queues_are_stranded_too")
+class OnlyWhatCanBeClaimedIsStranded(MemoryStore):
+    async def stranded(self) -> list[str]:
+        anything = ClaimRequest("", tuple({row.task for row in self._rows.values()}), 1)
+        busy = {row.queue for row in self._rows.values() if row.state is JobState.RUNNING}
+        first: dict[str | int, str] = {}
+        for row in sorted(self._claimable(anything), key=lambda row: row.order):
+            if row.queue is None or row.queue not in busy:
+                first.setdefault(row.queue or row.id, row.task)
+        return [task for task in await super().stranded() if task in first.values()]
+
+
 @killed_by("roster.only_ready_jobs_are_stranded")
 class WhateverLiesThereIsStranded(MemoryStore):
     async def stranded(self) -> list[str]:
@@ -1401,6 +1413,43 @@ class JoinedJobsDoNotWait(MemoryStore):
         return AtOnce(self, connection._lease)
 
 
+@killed_by("transactions.a_key_is_free_after_its_job_is_completed_inside")
+class JoinedJobsComeFirst(MemoryStore):
+    def _carry_out(self, lease: Lease, steps: Sequence[Any]) -> list[Row]:
+        return super()._carry_out(lease, sorted(steps, key=lambda step: not _adds(step)))
+
+
+@killed_by("transactions.a_key_taken_inside_before_the_job_fails_ends_it")
+class JoinedJobsComeLast(MemoryStore):
+    def _carry_out(self, lease: Lease, steps: Sequence[Any]) -> list[Row]:
+        return super()._carry_out(lease, sorted(steps, key=_adds))
+
+
+def _adds(step: object) -> bool:
+    return isinstance(step, _Addition)
+
+
+@killed_by("transactions.two_with_one_key_inside_are_answered_as_one")
+class JoinedJobsAnsweredOneByOne(MemoryStore):
+    def transaction(self, lease: Lease) -> Any:
+        class OneByOne(MemoryTransaction):
+            def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+                enqueue = super().enqueue
+                return [job for new in jobs for job in enqueue([new])]
+
+        return OneByOne(self, lease)
+
+
+@killed_by("transactions.a_joined_enqueue_of_no_jobs_adds_none")
+class NoJobsJoinedAreOne(MemoryStore):
+    def transaction(self, lease: Lease) -> Any:
+        class AtLeastOne(MemoryTransaction):
+            def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+                return super().enqueue(jobs or [NewJob("t")])
+
+        return AtLeastOne(self, lease)
+
+
 @killed_by("transactions.a_lost_lease_rolls_everything_back")
 class TransactionsAskForNoLease(MemoryStore):
     def transaction(self, lease: Lease) -> Any:
@@ -1415,7 +1464,7 @@ class TransactionsCompleteTwice(MemoryStore):
     def transaction(self, lease: Lease) -> Any:
         class Twice(MemoryTransaction):
             def complete(self, outcome: Outcome) -> None:
-                self._outcome = None
+                self._has_ended = False
                 super().complete(outcome)
 
         return Twice(self, lease)

@@ -32,7 +32,7 @@ from windlass.store.records import (
 )
 from windlass.store.rules import Row
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
-from windlass.stores.memory import MemoryStore, _Addition
+from windlass.stores.memory import MemoryStore, _Step
 from windlass.tasks.abort import Abort, AbortReason
 
 MARGIN = min(LEASE / 5, 5.0)
@@ -440,9 +440,9 @@ class LedgerStore(MemoryStore):
             self.ledger.violate("I2", f"job {row.id} was completed twice")
         self.ledger.gone[row.id] = "completed"
 
-    def _commit(self, lease: Lease, outcome: Outcome | None, jobs: Sequence[_Addition]) -> None:
+    def _commit(self, lease: Lease, steps: Sequence[_Step]) -> None:
         with self._as("commit"):
-            super()._commit(lease, outcome, jobs)
+            super()._commit(lease, steps)
 
     async def retire(self, worker: str) -> None:
         with self._as("retire"):

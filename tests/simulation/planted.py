@@ -31,7 +31,7 @@ from windlass.store.records import (
 )
 from windlass.store.rules import Row
 from windlass.store.schedules import Fired
-from windlass.stores.memory import MemoryStore, MemoryTransaction
+from windlass.stores.memory import MemoryStore, MemoryTransaction, _Addition
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.context import JobTransaction
 
@@ -154,7 +154,7 @@ def rollbacks_that_write() -> AbstractContextManager[Any]:
 
     def write(self: MemoryTransaction, kind: Any, *rest: object) -> None:
         if kind is not None:
-            self._outcome = None
+            self._steps = [step for step in self._steps if isinstance(step, _Addition)]
         end(self, None, *rest)
 
     return mock.patch.object(MemoryTransaction, "__exit__", write)

@@ -94,7 +94,7 @@ HOT = {
     "read_held": ["windlass_jobs_running (worker=?)"],
     "delete_dead_workers": ["windlass_jobs_running (worker=?)"],
     "clamp_leases": ["windlass_jobs_running (worker=?)"],
-    "find_stranded": ["windlass_jobs_ready (task>?)"],
+    "find_stranded": ["windlass_jobs_ready (task>?)", "windlass_jobs_waiting_task (task>?)"],
     "read_keyed": ["windlass_jobs_key (key=?)"],
     "read_jobs": ["INTEGER PRIMARY KEY"],
     "update_jobs": ["INTEGER PRIMARY KEY"],

@@ -12,7 +12,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -338,17 +338,25 @@ class MemoryStore:
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
         return MemoryTransaction(self, lease)
 
-    def _commit(self, lease: Lease, outcome: Outcome | None, jobs: Sequence[_Addition]) -> None:
+    def _commit(self, lease: Lease, steps: Sequence[_Step]) -> None:
         """What a transaction has gathered, all of it or (the lease was lost) nothing."""
         with self._lock:
-            now = self._start()
-            if outcome is not None:
-                answer = self._settle(lease, outcome, now)
-                if answer.verdict is not Verdict.APPLIED:
-                    raise _lost(lease, answer.verdict)
-            for new, asked_at, job_id in jobs:
-                self._put(new, asked_at, job_id)
+            self._start()
+            ends = any(not isinstance(step, _Addition) for step in steps)
+            if ends and self._owned(lease) is None:
+                raise _lost(lease, self._refusal(lease))
+            self._carry_out(lease, steps)
         self._hint()
+
+    def _carry_out(self, lease: Lease, steps: Sequence[_Step]) -> list[Row]:
+        """In the order in which they were asked for; the rows of the jobs that were added."""
+        added = []
+        for step in steps:
+            if isinstance(step, _Addition):
+                added.append(self._put(step.new, step.asked_at, step.job_id))
+            else:
+                self._settle(lease, step, self._clock.now())
+        return added
 
     # ── upkeep ──
 
@@ -644,8 +652,15 @@ class MemoryStore:
             return len(failed)
 
 
-_Addition = tuple[NewJob, int, int]
-"""A job that waits for a commit, when it was asked for, and the id it gets if it is a new one."""
+class _Addition(NamedTuple):
+    """A job that waits for a commit, when it was asked for, and the id it gets if it is new."""
+
+    new: NewJob
+    asked_at: int
+    job_id: int
+
+
+_Step = _Addition | Outcome
 
 
 class MemoryTransaction:
@@ -658,8 +673,8 @@ class MemoryTransaction:
     def __init__(self, store: MemoryStore, lease: Lease) -> None:
         self.store = store
         self._lease = lease
-        self._outcome: Outcome | None = None
-        self._jobs: list[_Addition] = []
+        self._steps: list[_Step] = []
+        self._has_ended = False
         self._lost: Verdict | None = None
         self._is_open = False
 
@@ -671,7 +686,7 @@ class MemoryTransaction:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self._is_open = False
         if kind is None and self._lost is None:
-            self.store._commit(self._lease, self._outcome, self._jobs)
+            self.store._commit(self._lease, self._steps)
 
     @property
     def connection(self) -> MemoryTransaction:
@@ -687,13 +702,14 @@ class MemoryTransaction:
     def complete(self, outcome: Outcome) -> None:
         with self.store._lock:
             self.store._start()
-            if self._outcome is not None:
+            if self._has_ended:
                 self._lost = Verdict.LOST
             elif self.store._owned(self._lease) is None:
                 self._lost = self.store._refusal(self._lease)
         if self._lost is not None:
             raise _lost(self._lease, self._lost)
-        self._outcome = outcome
+        self._has_ended = True
+        self._steps.append(outcome)
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         """Add jobs when the block ends; they are answered as they would be stored now."""
@@ -701,33 +717,20 @@ class MemoryTransaction:
             raise ConfigError("this transaction has ended; add the job without it")
         for new in jobs:
             payloads.decode(new.payload)
-        added = []
         with self.store._lock:
             now = self.store._start()
-            for new in jobs:
-                self._jobs.append((new, now, next(self.store._ids)))
-                added.append(self._foresee(len(self._jobs) - 1).job())
-        return added
+            self._steps += [_Addition(new, now, next(self.store._ids)) for new in jobs]
+            added = self._foresee()
+        return added[len(added) - len(jobs) :]
 
     async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         return self.enqueue(jobs)
 
-    def _foresee(self, index: int) -> Row:
-        """The row that an addition makes or changes, if nothing changes until the block ends."""
-        new, now, job_id = self._jobs[index]
-        earlier = (i for i in reversed(range(index)) if self._jobs[i][0].key == new.key)
-        found: Row | None = None
-        if new.key is not None:
-            before = next(earlier, None)
-            found = self.store._keyed(new.key) if before is None else self._foresee(before)
-        if found is None or (found.state is JobState.RUNNING and new.key_mode != "unsafe_dedupe"):
-            return rules.new_row(new, now, job_id)
-        row = copy.copy(found)
-        if new.key_mode == "unsafe_dedupe":
-            rules.request_again(row, now)
-        else:
-            rules.replace(row, new, now)
-        return row
+    def _foresee(self) -> list[Job]:
+        """The jobs that are added, as they will be if nothing changes until the block ends."""
+        scratch = MemoryStore(self.store._clock)
+        scratch._rows = {job_id: copy.copy(row) for job_id, row in self.store._rows.items()}
+        return [row.job() for row in scratch._carry_out(self._lease, self._steps)]
 
 
 _NO_SQL = "memory:// has no SQL; use a sqlite:/// or postgresql:// URL"

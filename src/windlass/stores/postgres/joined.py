@@ -57,6 +57,8 @@ class PostgresJoined:
                 " `await task.using(connection=connection).aenqueue(…)`"
             )
         _refuse_closed(self._connection)
+        if not jobs:
+            return []
         try:
             answer = self._blocking(self._connection, self._schema, self._values(jobs))
         except Exception as error:  # of a library that is not imported here
@@ -70,6 +72,8 @@ class PostgresJoined:
             # It may wait for a key that somebody holds; the event loop should not.
             return await _in_a_thread(lambda: self.enqueue(jobs), self._connection)
         _refuse_closed(self._connection)
+        if not jobs:
+            return []
         try:
             answer = await self._awaited(self._connection, self._schema, self._values(jobs))
         except Exception as error:  # of a library that is not imported here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from windlass.store.records import COMPLETE
 from windlass.testing.contract.case import Group
 from windlass.testing.contract.kit import Kit
 
@@ -75,6 +76,21 @@ async def paused_tasks_are_not_stranded(kit: Kit) -> None:
     assert await kit.store.stranded() == ["b"]
     await kit.store.resume(task="a")
     assert await kit.store.stranded() == ["a", "b"]
+
+
+@case
+async def jobs_of_serial_queues_are_stranded_too(kit: Kit) -> None:
+    """The first, those behind it, and those of a queue that is paused: all of them are ready."""
+    await kit.add(task="t", queue="q")
+    await kit.add(task="behind", queue="q")
+    await kit.add(task="paused", queue="r")
+    await kit.store.pause(queue="r")
+    assert await kit.store.stranded() == ["behind", "paused", "t"]
+    lease = await kit.take()
+    await kit.store.introduce("w", ["t"])
+    assert await kit.store.stranded() == ["behind", "paused"]
+    await kit.settle(lease, COMPLETE)
+    assert await kit.store.stranded() == ["behind", "paused"]
 
 
 @case

@@ -223,6 +223,19 @@ async def a_joined_enqueue_exists_if_that_transaction_commits(kit: Kit) -> None:
 
 
 @case
+async def a_joined_enqueue_of_no_jobs_adds_none(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    with kit.store.transaction(lease) as tx:
+        joined = kit.store.joined(tx.connection)
+        assert joined.enqueue([]) == []
+        assert await joined.aenqueue([]) == []
+        tx.complete(COMPLETE)
+    assert await kit.ids() == [lease.job_id]
+
+
+@case
 async def a_joined_enqueue_is_gone_if_that_transaction_rolls_back(kit: Kit) -> None:
     lease = await _lease(kit)
     if lease is None:
@@ -236,6 +249,45 @@ async def a_joined_enqueue_is_gone_if_that_transaction_rolls_back(kit: Kit) -> N
         pass
     assert await kit.ids() == [lease.job_id, kept.id]
     assert await kit.get(kept.id) == kept
+
+
+@case
+async def a_key_is_free_after_its_job_is_completed_inside(kit: Kit) -> None:
+    if await _lease(kit) is None:
+        return
+    job = await kit.add(key="k")
+    with kit.store.transaction(await kit.take()) as tx:
+        tx.complete(COMPLETE)
+        again = kit.new(key="k", key_mode="unsafe_dedupe")
+        [added] = kit.store.joined(tx.connection).enqueue([again])
+    assert added.id != job.id
+    assert (added.revision, added.state) == (0, JobState.READY)
+    assert await kit.store.get_by_key("k") == added
+
+
+@case
+async def two_with_one_key_inside_are_answered_as_one(kit: Kit) -> None:
+    lease = await _lease(kit)
+    if lease is None:
+        return
+    news = [kit.new(key="k", payload="1"), kit.new(key="k", payload="2")]
+    with kit.store.transaction(lease) as tx:
+        answers = kit.store.joined(tx.connection).enqueue(news)
+    assert answers == [await kit.store.get_by_key("k")] * 2
+
+
+@case
+async def a_key_taken_inside_before_the_job_fails_ends_it(kit: Kit) -> None:
+    """In the order in which they are asked for: the job lost its key, and so does not run again."""
+    if await _lease(kit) is None:
+        return
+    job = await kit.add(key="k")
+    with kit.store.transaction(await kit.take()) as tx:
+        [added] = kit.store.joined(tx.connection).enqueue([kit.new(key="k")])
+        tx.complete(Fail("not yet"))
+    assert added.id != job.id
+    assert await kit.state(job.id) is JobState.FAILED
+    assert await kit.store.get_by_key("k") == added
 
 
 @case

@@ -409,7 +409,7 @@ BEGIN ATOMIC
 END;
 
 -- Tasks with ready jobs that no live worker runs, at most `_most`; none while a live worker has not
--- said what it runs. It looks between the names that are known, so that the many entries of tasks
+-- said what it runs. Ready are also those that wait for their queue. It looks between the names that are known, so that the many entries of tasks
 -- at work, dead ones too, are not read.
 CREATE FUNCTION {schema}._stranded(_most integer, _now timestamptz DEFAULT NULL) RETURNS text[]
 LANGUAGE plpgsql STABLE
@@ -437,12 +437,21 @@ BEGIN
   FOREACH high IN ARRAY known || NULL::text LOOP
     LOOP
       IF high IS NULL THEN
-        SELECT j.task INTO next FROM {schema}._jobs AS j
-        WHERE j.state = 'ready' AND NOT j.suspect AND j.task > low ORDER BY j.task LIMIT 1;
+        next := least(
+          (SELECT j.task FROM {schema}._jobs AS j
+           WHERE j.state = 'ready' AND NOT j.suspect AND j.task > low ORDER BY j.task LIMIT 1),
+          (SELECT j.task FROM {schema}._jobs AS j
+           WHERE j.state = 'waiting' AND j.task > low ORDER BY j.task LIMIT 1)
+        );
       ELSE
-        SELECT j.task INTO next FROM {schema}._jobs AS j
-        WHERE j.state = 'ready' AND NOT j.suspect AND j.task > low AND j.task < high
-        ORDER BY j.task LIMIT 1;
+        next := least(
+          (SELECT j.task FROM {schema}._jobs AS j
+           WHERE j.state = 'ready' AND NOT j.suspect AND j.task > low AND j.task < high
+           ORDER BY j.task LIMIT 1),
+          (SELECT j.task FROM {schema}._jobs AS j
+           WHERE j.state = 'waiting' AND j.task > low AND j.task < high
+           ORDER BY j.task LIMIT 1)
+        );
       END IF;
       EXIT WHEN next IS NULL OR cardinality(found_tasks) >= _most;
       found_tasks := found_tasks || next;
