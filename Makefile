@@ -9,7 +9,7 @@ PEERS_READY := $(PEERS)/.ready
 TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint format cover simulate machines bench bench-quick clean
+.PHONY: help demo test test-all check lint format cover simulate machines mutation bench bench-quick clean
 
 help: ## show these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ simulate: $(READY) ## whole workers with faults in virtual time; SEEDS=2000 take
 RUNS ?= 500
 machines: $(READY) ## random verbs on each store and on the model; RUNS=500 takes five minutes
 	@$(BIN)/python -m tests.machines --runs $(RUNS)
+
+mutation: $(READY) ## one protection off at a time, each must be noticed; some or all: NAMES=latch
+	@$(BIN)/python -m tests.mutation $(NAMES)
 
 bench-quick: $(READY) ## the ratios to bare SQL on SQLite and PostgreSQL, in less than a minute
 	@$(BIN)/python -m benchmarks.quick

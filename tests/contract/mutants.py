@@ -125,6 +125,7 @@ class AQueueGoesOnWithoutItsSuspect(MemoryStore):
 @killed_by(
     "settle.a_wrong_token_is_lost[complete]",
     "settle.an_old_delivery_cannot_end_the_new_one",
+    "settle.old_deliveries_of_many_claims_end_nothing",
 )
 class TokenIgnored(MemoryStore):
     def _owned(self, lease: Lease) -> Row | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -253,3 +254,42 @@ def test_queues_whose_jobs_a_transaction_holds_cost_little_and_are_not_forgotten
             await store.close()
 
     asyncio.run(whole())
+
+
+CLAIM = (
+    "SELECT leases FROM {0}._claim(%s, '{{a}}', 10, 0, 30, %s, '{{}}', '{{}}', false, '', '{{}}',"
+    " 0, 100, '{{}}')"
+)
+
+
+def test_two_claims_at_once_choose_one_head(schema: Schema) -> None:
+    """The first has chosen and is not done: the second neither waits for it nor chooses another."""
+
+    async def body(store: PostgresStore) -> None:
+        first, second = await store.enqueue([NewJob("a", queue="q")] * 2)
+        statement = CLAIM.format(schema.name).encode()
+        with psycopg.connect(schema.url) as one, psycopg.connect(schema.url) as other:
+            other.execute("SET lock_timeout = '10s'")
+            [[taken]] = one.execute(statement, ["one", 10**9]).fetchall()
+            assert [lease[0] for lease in json.loads(taken)] == [first.id]
+            assert other.execute(statement, ["other", 2 * 10**9]).fetchall() == [("[]",)]
+            other.commit()
+            one.commit()
+        assert _states(schema) == {first.id: "running", second.id: "waiting"}
+
+    _with_store(schema, body)
+
+
+@pytest.mark.parametrize("state", ["ready", "running"])
+def test_the_database_refuses_a_second_active_job_of_a_queue(schema: Schema, state: str) -> None:
+    """Whatever a program does to the rows."""
+
+    async def body(store: PostgresStore) -> None:
+        _, second = await store.enqueue([NewJob("a", queue="q")] * 2)
+        assert len(await _claim(store, 10)) == 1
+        with psycopg.connect(schema.url) as connection:
+            change = f"UPDATE {schema.name}._jobs SET state = %s WHERE id = %s".encode()
+            with pytest.raises(psycopg.errors.UniqueViolation, match="_jobs_active"):
+                connection.execute(change, [state, second.id])
+
+    _with_store(schema, body)

@@ -225,6 +225,28 @@ def test_a_running_job_goes_on_when_the_clock_is_set(made: Schema, hours: int) -
     assert sorted(starts) == [0, 1]
 
 
+def test_a_lease_of_a_jobs_own_that_ends_too_late_is_cut_where_its_worker_is_dead(
+    made: Schema,
+) -> None:
+    """The clock showed another year when it was given; its worker's lease is of after that."""
+    clock = FakeClock()
+
+    async def work(store: PostgresStore) -> None:
+        [job] = await store.enqueue([NewJob("a")])
+        await store.claim(
+            ClaimRequest(worker="w", tasks=("a",), limit=1, longer_leases={"a": 100.0})
+        )
+        _ask(made, "UPDATE {0}._jobs SET lease_until = lease_until + interval '1 year'")
+        clock.advance(31)
+        assert (await store.reap(10, 5)).total == 0
+        clock.advance(99)
+        assert (await store.reap(10, 5)).total == 0
+        clock.advance(2)
+        assert (await store.reap(10, 5)).requeued == (job.id,)
+
+    _with_store(made, work, clock=clock)
+
+
 # ── the ends of workers ──
 
 

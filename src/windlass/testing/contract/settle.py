@@ -132,6 +132,18 @@ async def an_old_delivery_cannot_end_the_new_one(kit: Kit) -> None:
 
 
 @case
+async def old_deliveries_of_many_claims_end_nothing(kit: Kit) -> None:
+    """One call settles what many claims took, all of which was lost."""
+    await kit.add_many(*({"payload": str(n)} for n in range(6)))
+    old = [lease for _ in range(6) for lease in await kit.claim(limit=1)]
+    await kit.crash()
+    new = [lease for _ in range(6) for lease in await kit.claim(limit=1, suspects=1)]
+    assert await kit.store.settle([(lease, COMPLETE) for lease in old]) == [LOST] * 6
+    done = Settled(Verdict.APPLIED, JobState.COMPLETED)
+    assert await kit.store.settle([(lease, COMPLETE) for lease in new]) == [done] * 6
+
+
+@case
 async def an_expired_lease_that_was_not_reaped_still_counts(kit: Kit) -> None:
     await kit.add()
     lease = await kit.take()

@@ -1,0 +1,544 @@
+"""The protections, each with the smallest change that takes it out and the tests that notice.
+
+A mutation changes one piece of text, which occurs exactly once in its file. A test is named by its
+node id; one without parameters stands for all of its variants, of which one must fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_SQL = "src/windlass/stores/postgres/migrations"
+_SQLITE = "src/windlass/stores/sqlite"
+_ENGINE = "src/windlass/engine"
+
+CONTRACT = "tests/contract/test_contract.py::test_contract"
+CONTRACT_POSTGRES = "tests/postgres/test_postgres_contract.py::test_contract"
+
+
+def on_memory(case: str) -> str:
+    """The node id of a case of the contract suite."""
+    return f"{CONTRACT}[memory-{case}]"
+
+
+def on_sqlite(case: str) -> str:
+    return f"{CONTRACT}[sqlite-{case}]"
+
+
+def on_postgres(case: str) -> str:
+    return f"{CONTRACT_POSTGRES}[16-{case}]"
+
+
+_PLAIN = "settle.an_outcome_is_applied[complete]"
+_STILL_WORKS = {
+    "src/windlass/stores/memory.py": on_memory(_PLAIN),
+    _SQLITE: on_sqlite(_PLAIN),
+    "src/windlass/stores/postgres": (
+        "tests/postgres/test_batches.py::test_a_batch_of_a_worker_nobody_knows"
+    ),
+    _ENGINE: "tests/engine/test_engine_timing.py::test_a_ready_job_starts_at_once_by_its_hint",
+}
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """`protection` is one plain sentence: what holds while this is in place."""
+
+    name: str
+    protection: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    @property
+    def still_works(self) -> str:
+        """A test of the ordinary case, which must pass: else the change broke more than it says."""
+        if any(test.startswith(CONTRACT_POSTGRES) for test in self.tests):
+            return on_postgres(_PLAIN)  # on the same server
+        return next(test for path, test in _STILL_WORKS.items() if self.file.startswith(path))
+
+    def applied(self, text: str) -> str:
+        if text.count(self.old) != 1:
+            raise ValueError(
+                f"{self.name}: its text occurs {text.count(self.old)} times in {self.file};"
+                " take it anew from there"
+            )
+        return text.replace(self.old, self.new)
+
+
+MUTATIONS = (
+    # ── the token ──
+    Mutation(
+        "token-memory",
+        "In memory, a settle counts only with the token of the delivery that runs.",
+        "src/windlass/stores/memory.py",
+        "row.state is not JobState.RUNNING or row.token != lease.token:",
+        "row.state is not JobState.RUNNING:",
+        (
+            on_memory("settle.a_wrong_token_is_lost[complete]"),
+            on_memory("settle.an_old_delivery_cannot_end_the_new_one"),
+            on_memory("leases.lost_to_another_worker[check]"),
+        ),
+    ),
+    Mutation(
+        "token-sqlite-complete",
+        "On SQLite, the quick DELETE of completed jobs compares the token.",
+        f"{_SQLITE}/sql/delete_completed.sql",
+        " AND token = :base + id",
+        " AND :base = :base",
+        (on_sqlite("settle.a_wrong_token_is_lost[complete]"),),
+    ),
+    Mutation(
+        "token-sqlite-many",
+        "On SQLite, the DELETE of completed jobs of many claims compares the tokens.",
+        f"{_SQLITE}/sql/delete_completed_pairs.sql",
+        "WHERE j.token = p.value ->> 1 AND j.state",
+        "WHERE j.state",
+        (on_sqlite("settle.old_deliveries_of_many_claims_end_nothing"),),
+    ),
+    Mutation(
+        "token-sqlite-others",
+        "On SQLite, every other outcome compares the token too.",
+        f"{_SQLITE}/settle.py",
+        " and row.token == lease.token:",
+        ":",
+        (
+            on_sqlite("settle.a_wrong_token_is_lost[fail_for_good]"),
+            on_sqlite("settle.an_old_delivery_cannot_end_the_new_one"),
+        ),
+    ),
+    Mutation(
+        "token-postgres-complete",
+        "On PostgreSQL, the DELETE of completed jobs compares the token.",
+        f"{_SQL}/0005_settling.sql",
+        "USING unnest(held, held_tokens) AS x (id, token)\n"
+        "      WHERE k.id = x.id AND (\n"
+        "        k.state = running AND k.token = x.token\n",
+        "USING unnest(held, held_tokens) AS x (id, token)\n"
+        "      WHERE k.id = x.id AND (\n"
+        "        k.state = running\n",
+        (on_postgres("settle.a_wrong_token_is_lost[complete]"),),
+    ),
+    Mutation(
+        "token-postgres-kept",
+        "On PostgreSQL, the DELETE of completed jobs that are kept compares the token.",
+        f"{_SQL}/0005_settling.sql",
+        "AS x (id, token, output, keep)\n"
+        "      WHERE k.id = x.id AND (\n"
+        "        k.state = running AND k.token = x.token\n",
+        "AS x (id, token, output, keep)\n"
+        "      WHERE k.id = x.id AND (\n"
+        "        k.state = running\n",
+        (on_postgres("settle.a_wrong_token_is_lost[complete_kept]"),),
+    ),
+    Mutation(
+        "token-postgres-others",
+        "On PostgreSQL, every other outcome compares the token too.",
+        f"{_SQL}/0005_settling.sql",
+        "WHERE k.id = other.id AND k.token = other.token AND k.state = 'running'",
+        "WHERE k.id = other.id AND k.state = 'running'",
+        (
+            on_postgres("settle.a_wrong_token_is_lost[fail_for_good]"),
+            on_postgres("settle.an_old_delivery_cannot_end_the_new_one"),
+        ),
+    ),
+    # ── the engine ──
+    Mutation(
+        "keeper-delivery",
+        "An answer about leases stops only the deliveries that were asked about.",
+        f"{_ENGINE}/keeper.py",
+        "for delivery in asked:\n            job_id",
+        "for delivery in list(self._held.values()):\n            job_id",
+        (
+            "tests/engine/test_engine_deliveries.py"
+            "::test_an_answer_is_about_the_delivery_that_was_asked_about[taken-check]",
+        ),
+    ),
+    Mutation(
+        "self-fencing",
+        "A worker that cannot renew stops its handlers.",
+        f"{_ENGINE}/keeper.py",
+        "        if now < self._fence_at:\n            return\n",
+        "        return\n",
+        (
+            "tests/engine/test_engine_leases.py"
+            "::test_a_worker_that_cannot_renew_stops_before_its_lease_ends",
+        ),
+    ),
+    Mutation(
+        "fence-margin",
+        "It stops them before the lease ends, not when it ends.",
+        f"{_ENGINE}/keeper.py",
+        "self._margin = min(lease / 5, 5.0)",
+        "self._margin = 0.0",
+        (
+            "tests/engine/test_engine_leases.py"
+            "::test_a_worker_that_cannot_renew_stops_before_its_lease_ends",
+        ),
+    ),
+    Mutation(
+        "commit-flag",
+        "From the start of a handler's commit on the job counts as settled inside.",
+        f"{_ENGINE}/delivery.py",
+        "            self.settled_inside = True\n",
+        "            pass\n",
+        ("tests/engine/test_engine_commits.py::test_the_code_after_a_commit_runs[cancel-async]",),
+    ),
+    Mutation(
+        "commit-cancel",
+        "A handler is not cancelled from the start of its commit on.",
+        f"{_ENGINE}/delivery.py",
+        "not self.is_over and not self.settled_inside:",
+        "not self.is_over:",
+        ("tests/engine/test_engine_commits.py::test_the_code_after_a_commit_runs[cancel-async]",),
+    ),
+    Mutation(
+        "thread-outlasted",
+        "A job whose handler was told to stop is settled when its thread has ended.",
+        f"{_ENGINE}/slots.py",
+        "            await self._outlast(delivery.remains, delivery)\n",
+        "            pass\n",
+        (
+            "tests/engine/test_engine_deliveries.py::test_a_job_is_settled_when_its_thread_has_ended[timeout]",
+        ),
+    ),
+    Mutation(
+        "accused-alone",
+        "Jobs that were there when two workers died run one at a time in a worker.",
+        f"{_ENGINE}/slots.py",
+        "if self.accused is not None:\n                        delivery.is_over",
+        "if False:\n                        delivery.is_over",
+        (
+            "tests/engine/test_engine_suspects.py"
+            "::test_jobs_that_were_there_when_two_workers_died_run_one_at_a_time[2-5]",
+        ),
+    ),
+    Mutation(
+        "poll",
+        "A worker that hears of nothing looks for jobs all the same.",
+        f"{_ENGINE}/claimer.py",
+        "return min(self._poll_interval, self._until_old() or self._poll_interval)",
+        "return self._until_old()",
+        ("tests/engine/test_engine_timing.py::test_without_hints_the_poll_finds_jobs",),
+    ),
+    # ── schedules ──
+    Mutation(
+        "firing-memory",
+        "In memory, a schedule is fired only from where its worker expects it.",
+        "src/windlass/stores/memory.py",
+        "if known.floor_at != expected or until <= expected:",
+        "if until <= expected:",
+        (
+            on_memory("schedules_fire.a_second_time_is_lost"),
+            on_memory("schedules_at_once.an_instant_is_fired_by_one"),
+        ),
+    ),
+    Mutation(
+        "firing-sqlite",
+        "On SQLite, a schedule is fired only from where its worker expects it.",
+        f"{_SQLITE}/sql/fire_schedule.sql",
+        " AND floor_at = :expected AND",
+        " AND :expected = :expected AND",
+        (on_sqlite("schedules_fire.expected_elsewhere_it_is_lost[earlier]"),),
+    ),
+    Mutation(
+        "firing-postgres",
+        "On PostgreSQL, a schedule is fired only from where its worker expects it.",
+        f"{_SQL}/0009_schedules.sql",
+        "WHEN s.floor_at <> _expected OR _until <= s.floor_at THEN",
+        "WHEN _until <= s.floor_at THEN",
+        (on_postgres("schedules_fire.expected_elsewhere_it_is_lost[earlier]"),),
+    ),
+    # ── SQLite ──
+    Mutation(
+        "file-write",
+        "A commit counts only if the path still names the file that was written.",
+        f"{_SQLITE}/writer.py",
+        "self._anchor.require()  # else",
+        "pass  # else",
+        (
+            "tests/sqlite/test_sqlite_file_gone.py::test_a_file_that_goes_in_the_middle_of_a_commit",
+            "tests/sqlite/test_sqlite_file_gone.py"
+            "::test_what_is_acknowledged_is_in_the_file_that_is_there",
+        ),
+    ),
+    Mutation(
+        "file-transaction",
+        "The same goes for a handler's own transaction.",
+        f"{_SQLITE}/transaction.py",
+        "        raise translate(error, path) from error\n    anchor.require()\n",
+        "        raise translate(error, path) from error\n",
+        (
+            "tests/sqlite/test_sqlite_file_gone.py"
+            "::test_a_handlers_writes_into_a_file_that_is_gone_are_an_error",
+        ),
+    ),
+    Mutation(
+        "clamp-sqlite-worker",
+        "On SQLite, no worker's lease ends later than its length from now.",
+        f"{_SQLITE}/sql/clamp_workers.sql",
+        "WHERE expires_at > :ticks + lease",
+        "WHERE expires_at > :ticks + lease AND false",
+        ("tests/sqlite/test_sqlite_leases.py::test_jobs_come_back_after_a_reboot",),
+    ),
+    Mutation(
+        "clamp-sqlite-job",
+        "On SQLite, no job's own lease ends later than its length from now.",
+        f"{_SQLITE}/sql/clamp_leases.sql",
+        "AND lease_until > :ticks + own_lease\n",
+        "AND lease_until > :ticks + own_lease AND false\n",
+        ("tests/sqlite/test_sqlite_leases.py::test_jobs_come_back_after_a_reboot",),
+    ),
+    Mutation(
+        "clock-sqlite",
+        "On SQLite, leases are counted on a clock that nobody sets.",
+        f"{_SQLITE}/locking.py",
+        "return micros(clock.monotonic())",
+        "return clock.now()",
+        (
+            "tests/sqlite/test_sqlite_leases.py"
+            "::test_a_jump_of_the_wall_clock_resets_no_job_of_a_live_worker",
+            on_sqlite("clock_jumps.a_live_worker_keeps_its_jobs[forward-same]"),
+        ),
+    ),
+    # ── leases on PostgreSQL ──
+    Mutation(
+        "clamp-postgres-worker",
+        "On PostgreSQL, no worker's lease ends later than its length from now.",
+        f"{_SQL}/0006_upkeep.sql",
+        "IF at > _reckoned - interval '250 ms' AND EXISTS (",
+        "IF false AND EXISTS (",
+        (on_postgres("clock_jumps.a_reaper_that_started_later_finds_a_dead_workers_job[back]"),),
+    ),
+    Mutation(
+        "clamp-postgres-job",
+        "On PostgreSQL, no job's own lease ends later than its length from now.",
+        f"{_SQL}/0006_upkeep.sql",
+        "AND k.lease_until > at + make_interval(secs => k.lease)\n",
+        "AND k.lease_until > at + make_interval(secs => k.lease) AND false\n",
+        (
+            "tests/postgres/test_postgres_leases.py"
+            "::test_a_lease_of_a_jobs_own_that_ends_too_late_is_cut_where_its_worker_is_dead",
+        ),
+    ),
+    Mutation(
+        "clock-postgres",
+        "On PostgreSQL, a lease has ended only if it has by the reaper's own reckoning too.",
+        f"{_SQL}/0006_upkeep.sql",
+        "passed timestamptz := least(at, _reckoned);",
+        "passed timestamptz := at;",
+        (on_postgres("clock_jumps.a_live_worker_keeps_its_jobs[forward-same]"),),
+    ),
+    Mutation(
+        "worker-row",
+        "A claim and those who end its worker see each other: the claim locks the worker's row.",
+        f"{_SQL}/0004_claiming.sql",
+        "    FOR KEY SHARE SKIP LOCKED;\n",
+        "    ;\n",
+        (
+            "tests/postgres/test_postgres_leases.py::test_unlocking_a_worker_that_is_just_claiming",
+            "tests/postgres/test_postgres_leases.py"
+            "::test_a_claim_of_a_worker_that_is_just_being_unlocked",
+        ),
+    ),
+    Mutation(
+        "claim-refused",
+        "A claim that its worker has given up does not happen any more.",
+        f"{_SQL}/0004_claiming.sql",
+        "WHERE w.id = number AND (w.refused IS NULL OR _base <> ALL (w.refused))",
+        "WHERE w.id = number",
+        (
+            "tests/postgres/test_postgres_leases.py"
+            "::test_a_claim_that_was_given_up_cannot_happen_any_more",
+        ),
+    ),
+    Mutation(
+        "claim-waited-for",
+        "Who asks what became of a claim waits for one that is just writing.",
+        f"{_SQL}/0004_claiming.sql",
+        "  PERFORM FROM {schema}._workers AS w WHERE w.id = number FOR UPDATE;\n",
+        "",
+        (
+            "tests/postgres/test_postgres_leases.py"
+            "::test_a_claim_that_was_given_up_and_happens_all_the_same_is_waited_for",
+        ),
+    ),
+    # ── locks on PostgreSQL ──
+    Mutation(
+        "order-operators",
+        "Operators lock the jobs they name in one order, whatever order they name them in.",
+        f"{_SQL}/0003_batches.sql",
+        "    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE\n  ) AS l;",
+        "    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE\n  ) AS l;",
+        ("tests/postgres/test_lock_order.py::test_operators_who_name_jobs_in_opposite_orders",),
+    ),
+    Mutation(
+        "order-retry",
+        "So does a retry of jobs that have ended.",
+        f"{_SQL}/0007_operators.sql",
+        "k.state IN ('scheduled', 'failed', 'cancelled')\n"
+        "    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE",
+        "k.state IN ('scheduled', 'failed', 'cancelled')\n"
+        "    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE",
+        ("tests/postgres/test_lock_order.py::test_retries_of_jobs_in_opposite_orders",),
+    ),
+    Mutation(
+        "order-keys",
+        "Keyed jobs that are added together are locked in the order of their keys.",
+        f"{_SQL}/0002_adding.sql",
+        "      ORDER BY g.key NULLS FIRST, g.place\n",
+        "      ORDER BY g.place\n",
+        ("tests/postgres/test_lock_order.py::test_keys_that_are_added_in_opposite_orders",),
+    ),
+    Mutation(
+        "skip-settle",
+        "A job that an open transaction holds keeps no other outcome from being written.",
+        f"{_SQL}/0005_settling.sql",
+        "ORDER BY k.id FOR UPDATE OF k SKIP LOCKED\n    ) AS h;",
+        "ORDER BY k.id FOR UPDATE OF k\n    ) AS h;",
+        ("tests/postgres/test_batches.py::test_an_open_transaction_that_cancelled_one_of_a_batch",),
+    ),
+    Mutation(
+        "skip-settle-others",
+        "The same goes for outcomes that are written one by one.",
+        f"{_SQL}/0005_settling.sql",
+        "AND k.state = 'running'\n    FOR UPDATE SKIP LOCKED;",
+        "AND k.state = 'running'\n    FOR UPDATE;",
+        ("tests/postgres/test_lock_order.py::test_a_held_job_keeps_no_other_from_failing",),
+    ),
+    Mutation(
+        "skip-reap",
+        "A job that an open transaction holds keeps no other from being taken back.",
+        f"{_SQL}/0006_upkeep.sql",
+        "ORDER BY j.id LIMIT _limit FOR UPDATE SKIP LOCKED\n  ) AS r;",
+        "ORDER BY j.id LIMIT _limit FOR UPDATE\n  ) AS r;",
+        ("tests/postgres/test_lock_order.py::test_a_held_job_keeps_no_other_from_the_reaper",),
+    ),
+    # ── claims on PostgreSQL ──
+    Mutation(
+        "look-after-lock-claim",
+        "A claim looks for batches once more after it has locked its jobs.",
+        f"{_SQL}/0004_claiming.sql",
+        "EXIT WHEN picked = '{}' OR NOT EXISTS (",
+        "EXIT WHEN true OR NOT EXISTS (",
+        (
+            "tests/postgres/test_batches.py"
+            "::test_a_claim_that_looked_before_another_had_written_its_batch[the same jobs]",
+        ),
+    ),
+    Mutation(
+        "look-after-lock-operator",
+        "An operator looks for batches after the jobs are locked.",
+        f"{_SQL}/0003_batches.sql",
+        "    PERFORM {schema}._take_out(locked);\n",
+        "",
+        (
+            "tests/postgres/test_batches.py::test_an_operator_and_a_job_of_a_batch",
+            "tests/postgres/test_batches.py"
+            "::test_an_operator_who_waits_while_a_scheduled_job_is_claimed",
+        ),
+    ),
+    Mutation(
+        "latch",
+        "Claims choose the heads of serial queues one after the other, behind a latch.",
+        f"{_SQL}/0004_claiming.sql",
+        "IF NOT pg_try_advisory_xact_lock({latch}) THEN\n    is_more := true;",
+        "IF false THEN\n    is_more := true;",
+        ("tests/postgres/test_heads.py::test_two_claims_at_once_choose_one_head[pg18]",),
+    ),
+    Mutation(
+        "active-index",
+        "The database itself refuses a second active job of a serial queue.",
+        f"{_SQL}/0001_tables.sql",
+        "CREATE UNIQUE INDEX _jobs_active",
+        "CREATE INDEX _jobs_active",
+        (
+            "tests/postgres/test_heads.py::test_the_database_refuses_a_second_active_job_of_a_queue[pg18-ready]",
+        ),
+    ),
+    Mutation(
+        "mark",
+        "Where many dead entries lie before the first job, claims start after them.",
+        "src/windlass/stores/postgres/marks.py",
+        "return Start(dict(self._marks), self._bell)",
+        "return Start({}, 0)",
+        (
+            "tests/unit/test_marks.py::test_a_crowded_start_is_passed_over",
+            "tests/unit/test_marks.py::test_the_marks_move_on",
+        ),
+    ),
+    Mutation(
+        "mark-short",
+        "A claim that comes short after its mark is followed by one from the very start.",
+        "src/windlass/stores/postgres/marks.py",
+        "self._is_stirred = self._is_stirred or len(leases) < request.limit",
+        "pass",
+        ("tests/unit/test_marks.py::test_something_new_or_a_short_claim_calls_for_a_look",),
+    ),
+    # ── what may be stored, and who may interfere ──
+    Mutation(
+        "path-functions",
+        "No function of the schema follows the caller's search path.",
+        "src/windlass/stores/postgres/schema.py",
+        "    EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', made);\n",
+        "    NULL;\n",
+        (
+            "tests/postgres/test_search_path.py"
+            "::test_every_function_is_bound_when_made_or_has_a_fixed_search_path[pg18-by_the_program]",
+        ),
+    ),
+    Mutation(
+        "path-install",
+        "Nothing that is made is bound to what another role has put into `public`.",
+        "src/windlass/stores/postgres/schema.py",
+        'SAFE_PATH = "SET LOCAL search_path = pg_catalog, pg_temp"',
+        'SAFE_PATH = "SELECT 1"',
+        (
+            "tests/postgres/test_search_path.py"
+            "::test_nothing_that_is_installed_refers_to_what_was_planted[by_the_program]",
+        ),
+    ),
+    Mutation(
+        "refuse-values",
+        "SQL refuses what no job may have.",
+        f"{_SQL}/0002_adding.sql",
+        ") IS NOT FALSE THEN task\n",
+        ") IS NOT FALSE OR true THEN task\n",
+        (
+            "tests/postgres/test_hostile_input.py"
+            "::test_a_value_that_no_job_may_have[pg18-a long task]",
+        ),
+    ),
+    Mutation(
+        "refuse-payloads",
+        "SQL refuses payloads that no program can read.",
+        f"{_SQL}/0002_adding.sql",
+        "THEN {schema}._walked(payload)",
+        "THEN payload",
+        (
+            "tests/postgres/test_hostile_input.py"
+            "::test_a_payload_that_no_program_can_decode[pg18-a NUL]",
+        ),
+    ),
+    # ── waking ──
+    Mutation(
+        "due-added",
+        "Workers hear of a job that is added for soon.",
+        f"{_SQL}/0002_adding.sql",
+        "    PERFORM pg_notify({channel}, 'due');\n  END IF;\n  RETURN new_id;",
+        "    NULL;\n  END IF;\n  RETURN new_id;",
+        (
+            "tests/postgres/test_waking.py"
+            "::test_jobs_to_come_notify_once_in_a_transaction_and_only_if_they_are_due_soon[pg18]",
+        ),
+    ),
+    Mutation(
+        "due-retried",
+        "Workers hear of a job that will be tried again soon.",
+        f"{_SQL}/0005_settling.sql",
+        "ELSIF new_state = 'scheduled' AND due <= at + {soon} THEN",
+        "ELSIF false THEN",
+        (on_postgres("life.a_job_that_is_due_soon_is_told_of[retry]"),),
+    ),
+)
