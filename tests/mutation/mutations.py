@@ -143,6 +143,19 @@ MUTATIONS = (
             on_postgres("settle.an_old_delivery_cannot_end_the_new_one"),
         ),
     ),
+    Mutation(
+        "token-postgres-batch",
+        "On PostgreSQL, the DELETE of a batch's completed jobs compares the claim they are of.",
+        f"{_SQL}/0005_settling.sql",
+        "OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)\n"
+        "      )\n"
+        "      RETURNING k.id, k.queue",
+        "OR k.state = ready AND k.deliveries = 0\n      )\n      RETURNING k.id, k.queue",
+        (
+            "tests/postgres/test_postgres_contract.py"
+            "::test_contract_with_every_claim_a_batch[settle.a_wrong_token_is_lost[complete]]",
+        ),
+    ),
     # ── the engine ──
     Mutation(
         "keeper-delivery",
@@ -192,6 +205,14 @@ MUTATIONS = (
         "not self.is_over and not self.settled_inside:",
         "not self.is_over:",
         ("tests/engine/test_engine_commits.py::test_the_code_after_a_commit_runs[cancel-async]",),
+    ),
+    Mutation(
+        "commit-lost",
+        "A handler is not told that its lease is lost once its commit has begun.",
+        f"{_ENGINE}/delivery.py",
+        "if self.settled_inside and reason in LOST:",
+        "if False:",
+        ("tests/engine/test_engine_commits.py::test_the_code_after_a_commit_runs[check-async]",),
     ),
     Mutation(
         "thread-outlasted",
@@ -272,6 +293,17 @@ MUTATIONS = (
         (
             "tests/sqlite/test_sqlite_file_gone.py"
             "::test_a_handlers_writes_into_a_file_that_is_gone_are_an_error",
+        ),
+    ),
+    Mutation(
+        "file-renewal",
+        "The same goes for the renewal of a lease.",
+        f"{_SQLITE}/lifeline.py",
+        'db.control("COMMIT")\n            self._anchor.require()\n',
+        'db.control("COMMIT")\n',
+        (
+            "tests/sqlite/test_sqlite_file_gone.py"
+            "::test_a_file_that_goes_in_the_middle_of_a_renewal",
         ),
     ),
     Mutation(
@@ -390,6 +422,14 @@ MUTATIONS = (
         "      ORDER BY g.key NULLS FIRST, g.place\n",
         "      ORDER BY g.place\n",
         ("tests/postgres/test_lock_order.py::test_keys_that_are_added_in_opposite_orders",),
+    ),
+    Mutation(
+        "order-schedules",
+        "Schedules that a worker tells of are locked in the order of their identifiers.",
+        f"{_SQL}/0009_schedules.sql",
+        "AS x (pair) ORDER BY x.pair ->> 0\n",
+        "AS x (pair)\n",
+        ("tests/postgres/test_lock_order.py::test_schedules_that_are_told_of_in_opposite_orders",),
     ),
     Mutation(
         "skip-settle",
@@ -532,6 +572,14 @@ MUTATIONS = (
             "tests/postgres/test_waking.py"
             "::test_jobs_to_come_notify_once_in_a_transaction_and_only_if_they_are_due_soon[pg18]",
         ),
+    ),
+    Mutation(
+        "due-rescheduled",
+        "Workers hear of a job that an operator moves to a time soon.",
+        f"{_SQL}/0007_operators.sql",
+        "PERFORM pg_notify({channel}, 'due') WHERE EXISTS (",
+        "PERFORM pg_notify({channel}, 'due') WHERE false AND EXISTS (",
+        (on_postgres("life.a_job_that_is_due_soon_is_told_of[reschedule]"),),
     ),
     Mutation(
         "due-retried",

@@ -59,16 +59,16 @@ def _fetch(connection: psycopg.Connection[Any], text: bytes, value: Any) -> list
 
 
 def _from_both_sides(
-    schema: Schema, held: int, statement: str, forwards: Any, backwards: Any
+    schema: Schema, held: Any, statement: str, forwards: Any, backwards: Any, hold: str = HOLD
 ) -> list[list[tuple[Any, ...]]]:
-    """Make both calls while a transaction holds one job, which then lets go; their answers."""
+    """Make both calls while a transaction holds one row, which then lets go; their answers."""
     with (
         psycopg.connect(schema.url) as owner,
         psycopg.connect(schema.url, autocommit=True) as one,
         psycopg.connect(schema.url, autocommit=True) as other,
         ThreadPoolExecutor(2) as pool,
     ):
-        owner.execute(HOLD.format(schema.name).encode(), [held])
+        owner.execute(hold.format(schema.name).encode(), [held])
         text = statement.format(schema.name).encode()
         calls = [
             pool.submit(_fetch, connection, text, value)
@@ -113,6 +113,15 @@ def test_keys_that_are_added_in_opposite_orders(made: Schema) -> None:
     statement = "SELECT ids FROM {0}._enqueue(%s, true)"
     answers = _from_both_sides(made, ids[2], statement, json.dumps(jobs), json.dumps(jobs[::-1]))
     assert answers == [[(ids,)], [(ids[::-1],)]]
+
+
+def test_schedules_that_are_told_of_in_opposite_orders(made: Schema) -> None:
+    pairs = [[f"s{n}", "{}"] for n in range(5)]
+    statement = "SELECT FROM {0}._know(%s)"
+    _ask(made, statement, json.dumps(pairs))
+    hold = "SELECT FROM {0}._schedules WHERE identifier = %s FOR UPDATE"
+    both = json.dumps(pairs), json.dumps(pairs[::-1])
+    assert _from_both_sides(made, "s2", statement, *both, hold) == [[()], [()]]
 
 
 def _with_held(

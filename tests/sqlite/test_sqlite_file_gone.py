@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from tests.sqlite.sqlite_kit import jobs, opened, plain, run, take, until
 from windlass.errors import StoreBusyError, StoreUnavailableError
 from windlass.model.job import JobState
-from windlass.store.records import COMPLETE, JobFilter, LostReason, Verdict
+from windlass.store.records import COMPLETE, JobFilter, Lease, LostReason, Renewal, Verdict
 from windlass.stores.sqlite import SqliteStore
 from windlass.stores.sqlite import connection as connections
 
@@ -70,6 +70,30 @@ def test_a_file_that_goes_in_the_middle_of_a_commit(tmp_path: Path) -> None:
         async with opened(path) as store:
             with pytest.raises(StoreUnavailableError, match="was deleted or moved away while"):
                 await store._write(lambda db, now: path.unlink())
+
+    run(scenario())
+
+
+def test_a_file_that_goes_in_the_middle_of_a_renewal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease was renewed where no reaper looks any more, so it was not."""
+    path = tmp_path / "jobs.db"
+
+    async def scenario() -> None:
+        async with opened(path) as store:
+            await store.enqueue(jobs(1))
+            held = await take(store)
+            keeper = store.lifeline()
+            real = keeper._answer
+
+            def answer(leases: Sequence[Lease]) -> Renewal:
+                path.unlink()
+                return real(leases)
+
+            monkeypatch.setattr(keeper, "_answer", answer)
+            with pytest.raises(StoreUnavailableError, match="was deleted or moved away while"):
+                keeper.renew("w", 30.0, held)
 
     run(scenario())
 
@@ -159,6 +183,8 @@ def test_a_delivery_from_the_old_file_is_lost_in_the_new_one(tmp_path: Path) -> 
                 lease.job_id: LostReason.TAKEN_BY_ANOTHER_WORKER
             }
             assert keeper.renew("w", 30.0, [lease]).lost.keys() == {lease.job_id}
+            with suppress(StoreUnavailableError):  # it may be the call that notices
+                await store.settle([(lease, COMPLETE)])
             assert (await store.settle([(lease, COMPLETE)]))[0].verdict is Verdict.LOST
 
     run(scenario())

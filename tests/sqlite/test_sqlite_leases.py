@@ -274,9 +274,10 @@ def test_a_reaper_that_just_came_still_finds_the_dead(tmp_path: Path) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("jump_at", [3, 4], ids=["then renewed", "then reaped"])
 @pytest.mark.parametrize("jump", [3600.0, -3600.0, 31.0, -31.0, -29.0])
 def test_a_jump_of_the_wall_clock_resets_no_job_of_a_live_worker(
-    tmp_path: Path, jump: float
+    tmp_path: Path, jump: float, jump_at: int
 ) -> None:
     clock = FakeClock()
 
@@ -288,7 +289,7 @@ def test_a_jump_of_the_wall_clock_resets_no_job_of_a_live_worker(
             assert await store.reap(100, 5) == Reaped()
             for moment in range(8):
                 clock.advance(LEASE / 3)
-                if moment == 3:
+                if moment == jump_at:
                     clock.jump(jump)
                 if moment % 2:
                     keeper.renew("w", LEASE, held)
