@@ -43,6 +43,12 @@ def test_each_has_its_own_name_and_is_told_in_one_sentence() -> None:
     assert [each.name for each in MUTATIONS if "|" in each.protection] == []
 
 
+def test_no_test_is_named_that_runs_the_installed_program() -> None:
+    """Tests of the command line start it without PYTHONPATH: they would not run the copy."""
+    named = [test for mutation in MUTATIONS for test in mutation.tests]
+    assert [test for test in named if test.startswith(("tests/cli/", "tests/docs/"))] == []
+
+
 def test_the_page_has_the_table() -> None:
     found = page.PAGE.read_text(encoding="utf-8")
     assert found == page.written(found), "run `python -m tests.mutation.page`"
