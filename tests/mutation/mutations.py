@@ -341,7 +341,10 @@ MUTATIONS = (
         f"{_SQL}/0006_upkeep.sql",
         "IF at > _reckoned - interval '250 ms' AND EXISTS (",
         "IF false AND EXISTS (",
-        (on_postgres("clock_jumps.a_reaper_that_started_later_finds_a_dead_workers_job[back]"),),
+        (
+            "tests/postgres/test_postgres_leases.py"
+            "::test_a_machine_that_did_not_see_the_clock_set_back_cuts_what_ends_too_late",
+        ),
     ),
     Mutation(
         "clamp-postgres-job",
@@ -558,7 +561,7 @@ MUTATIONS = (
         "THEN payload",
         (
             "tests/postgres/test_hostile_input.py"
-            "::test_a_payload_that_no_program_can_decode[pg18-a NUL]",
+            "::test_a_payload_that_no_program_can_decode[pg18-a number too large]",
         ),
     ),
     # ── waking ──
@@ -579,7 +582,10 @@ MUTATIONS = (
         f"{_SQL}/0007_operators.sql",
         "PERFORM pg_notify({channel}, 'due') WHERE EXISTS (",
         "PERFORM pg_notify({channel}, 'due') WHERE false AND EXISTS (",
-        (on_postgres("life.a_job_that_is_due_soon_is_told_of[reschedule]"),),
+        (
+            "tests/postgres/test_waking.py"
+            "::test_jobs_to_come_notify_once_in_a_transaction_and_only_if_they_are_due_soon[pg18]",
+        ),
     ),
     Mutation(
         "due-retried",
@@ -587,6 +593,9 @@ MUTATIONS = (
         f"{_SQL}/0005_settling.sql",
         "ELSIF new_state = 'scheduled' AND due <= at + {soon} THEN",
         "ELSIF false THEN",
-        (on_postgres("life.a_job_that_is_due_soon_is_told_of[retry]"),),
+        (
+            "tests/postgres/test_waking.py"
+            "::test_a_retry_that_another_worker_leaves_behind_is_on_time[pg18]",
+        ),
     ),
 )

@@ -133,6 +133,31 @@ def test_a_machine_that_has_not_watched_the_clock_waits_for_one_lease(made: Sche
     _with_store(made, work, clock=clock)
 
 
+def test_a_machine_that_did_not_see_the_clock_set_back_cuts_what_ends_too_late(
+    made: Schema,
+) -> None:
+    """It cannot tell by how much; but no lease ends later than its length from now."""
+    clock = FakeClock()
+
+    async def work(store: PostgresStore) -> None:
+        [job] = await store.enqueue([NewJob("a")])
+        await _claim(store)
+        clock.jump(-3600)
+        _ask(made, "UPDATE {0}._clocks SET machine = 'another'")
+        new = PostgresStore(made.url, schema_name=made.name, listen=False, clock=clock)
+        await new.open()
+        try:
+            assert (await new.reap(10, 5)).total == 0
+            clock.advance(29.999999)
+            assert (await new.reap(10, 5)).total == 0
+            clock.advance(0.000001)
+            assert (await new.reap(10, 5)).requeued == (job.id,)
+        finally:
+            await new.close()
+
+    _with_store(made, work, clock=clock)
+
+
 def test_a_sign_of_life_that_had_to_wait_counts_from_when_it_is_written(made: Schema) -> None:
     """In between the clock may have been set, and all other leases moved along."""
 
