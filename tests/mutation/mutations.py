@@ -593,9 +593,6 @@ MUTATIONS = (
         f"{_SQL}/0005_settling.sql",
         "ELSIF new_state = 'scheduled' AND due <= at + {soon} THEN",
         "ELSIF false THEN",
-        (
-            "tests/postgres/test_waking.py"
-            "::test_a_retry_that_another_worker_leaves_behind_is_on_time[pg18]",
-        ),
+        ("tests/postgres/test_waking.py::test_a_retry_notifies_if_it_is_due_soon[pg18]",),
     ),
 )

@@ -189,6 +189,24 @@ def test_jobs_to_come_notify_once_in_a_transaction_and_only_if_they_are_due_soon
     assert heard(f"{near} FROM {schema.name}.jobs WHERE run_at > now()") == ["due"]
 
 
+def test_a_retry_notifies_if_it_is_due_soon(schema: Schema) -> None:
+    async def whole() -> None:
+        store = PostgresStore(schema.url, schema_name=schema.name, listen=False)
+        await store.open()
+        await store.enqueue([NewJob("t")] * 2)
+        leases = await store.claim(ClaimRequest(worker="w", tasks=("t",), limit=2))
+        with psycopg.connect(schema.url, autocommit=True) as listener:
+            listener.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel(schema.name))))
+            for lease, delay, expected in zip(leases, (299, 301), (["due"], []), strict=True):
+                await store.settle([(lease, Fail("no", delay=delay))])
+                listener.execute("SELECT 1")  # the answer comes after what was sent before
+                heard = [notice.payload for notice in listener.notifies(timeout=0)]
+                assert heard == expected
+        await store.close()
+
+    asyncio.run(whole())
+
+
 def test_keyed_adds_that_wait_stall_no_worker(app: App, schema: Schema) -> None:
     """Ten adds wait for one open transaction; a job of somebody else runs meanwhile."""
     ran = asyncio.Event()
