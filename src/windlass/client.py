@@ -18,6 +18,7 @@ from windlass.errors import (
     InstantError,
     JobNotFoundError,
     JobNotKeptError,
+    PayloadError,
     ScheduleNotFoundError,
     StoreClosedError,
     ValidationError,
@@ -75,6 +76,10 @@ class Preparer:
     def prepare(self, specs: Iterable[JobSpec]) -> list[NewJob]:
         """Jobs by name: any payload will do, known task or not."""
         limit = self._max_payload
+        if isinstance(specs, str | bytes) or not isinstance(specs, Iterable):
+            raise ValidationError(
+                f"specs must be a list of JobSpec, not {names.brief(specs)}", field="specs"
+            )
         return [self._checked(spec)(payloads.encode(spec.payload, limit=limit)) for spec in specs]
 
     def prepare_typed(self, spec: JobSpec, values: Iterable[Any]) -> list[NewJob]:
@@ -82,6 +87,10 @@ class Preparer:
         make = self._checked(spec)
         check = self._registry.get(spec.task).style.check
         limit = self._max_payload
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise PayloadError(
+                f"payloads must be a list of payloads, not {names.brief(values)}", field="payloads"
+            )
         new = []
         encode = payloads.encode
         for value in values:
@@ -93,7 +102,11 @@ class Preparer:
     def _checked(self, spec: JobSpec) -> Callable[[str], NewJob]:
         """Makes the job of a payload; all else is checked here, once, with the task's own options
         where the job says nothing."""
-        task = self._registry.find(spec.task)
+        if not isinstance(spec, JobSpec):
+            raise ValidationError(
+                f"specs must be a list of JobSpec, and {names.brief(spec)} is none", field="specs"
+            )
+        task = self._registry.find(names.check_task(spec.task))
         queue, priority, flags = spec.queue, spec.priority, spec.flags
         max_attempts = spec.max_attempts
         if task is not None:
@@ -104,7 +117,7 @@ class Preparer:
             flags = options.flags if flags is None else flags
         if spec.run_at is not None and spec.delay is not None:
             raise InstantError("give run_at or delay, not both", field="run_at")
-        name = names.check_task(spec.task) if task is None else task.name
+        name = spec.task if task is None else task.name
         queue = names.check_queue(queue)
         instant = names.check_instant(spec.run_at)
         run_at = None if instant is None else to_micros(instant)
@@ -219,9 +232,10 @@ class Client:
         if (id is None) == (key is None):
             raise ValidationError("give an id or a key", field="id")
         if id is not None:
-            _ids([id])
-        store = await self._opened()
-        return await (store.get(id) if id is not None else store.get_by_key(key or ""))
+            wanted = names.check_job(id)
+            return await (await self._opened()).get(wanted)
+        wanted_key = names.check_one_key(key)
+        return await (await self._opened()).get_by_key(wanted_key)
 
     async def list_jobs(
         self,
@@ -254,8 +268,9 @@ class Client:
         Raises JobNotKeptError at once if its outcome will not be kept, JobNotFoundError if there
         is no such job (any more), WaitTimeoutError after `timeout` seconds.
         """
-        store = await self._opened()
+        names.check_job(id)
         limit = names.check_seconds(timeout, "timeout")
+        store = await self._opened()
         loop = asyncio.get_running_loop()
         deadline = None if limit is None else loop.time() + limit
         pause = _WAIT_FIRST
@@ -322,18 +337,20 @@ class Client:
 
     async def remove_job(self, key: str) -> Job | None:
         """Delete the job with that key; one that runs loses its key and will not run again."""
-        names.check_key(key)
+        names.check_one_key(key)
         return await (await self._opened()).remove(key)
 
     async def complete_jobs(self, ids: Sequence[int]) -> list[Job]:
         """Mark jobs as completed without running them; running ones are skipped."""
-        return await (await self._opened()).complete(_ids(ids))
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).complete(chosen)
 
     async def permanently_fail_jobs(
         self, ids: Sequence[int], reason: str = "Manually marked as failed"
     ) -> list[Job]:
         """Mark jobs as failed for good; running ones are skipped."""
-        return await (await self._opened()).fail(_ids(ids), clip(reason))
+        chosen, text = names.check_jobs(ids), clip(names.check_reason(reason))
+        return await (await self._opened()).fail(chosen, text)
 
     async def reschedule_jobs(
         self,
@@ -348,28 +365,34 @@ class Client:
 
         A failed job stays failed unless `attempts` is given; running jobs are skipped.
         """
+        chosen = names.check_jobs(ids)
         instant = names.check_instant(run_at)
         if priority is not None:
             names.check_priority(priority)
+        names.check_attempts(attempts)
+        names.check_max_attempts(max_attempts)
         return await (await self._opened()).reschedule(
-            _ids(ids),
+            chosen,
             run_at=None if instant is None else to_micros(instant),
             priority=priority,
-            attempts=names.check_attempts(attempts),
-            max_attempts=names.check_max_attempts(max_attempts),
+            attempts=attempts,
+            max_attempts=max_attempts,
         )
 
     async def retry_jobs(self, ids: Sequence[int]) -> list[Job]:
         """Run failed, cancelled and scheduled jobs now, with all their attempts."""
-        return await (await self._opened()).retry(_ids(ids))
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).retry(chosen)
 
     async def cancel_jobs(self, ids: Sequence[int]) -> list[Job]:
         """Cancel waiting jobs; running ones are told to stop and are cancelled when they do."""
-        return await (await self._opened()).cancel(_ids(ids))
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).cancel(chosen)
 
     async def force_unlock_workers(self, ids: Sequence[str]) -> list[Job]:
         """Treat these workers as dead now, and put their jobs back."""
-        return await (await self._opened()).unlock(tuple(ids), self._max_resets)
+        workers = names.check_workers(ids)
+        return await (await self._opened()).unlock(workers, self._max_resets)
 
     async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
         """Stop starting jobs of a task or a queue, in every worker, until `resume`."""
@@ -389,9 +412,9 @@ class Client:
         `gc-tasks` and `gc-queues` have nothing to do here: names live in the jobs themselves.
         """
         for name in what:
-            if name not in CLEANUPS:
+            if not isinstance(name, str) or name not in CLEANUPS:
                 raise ConfigError(
-                    f"no cleanup is called {name!r}; there are: {', '.join(CLEANUPS)}"
+                    f"no cleanup is called {names.brief(name)}; there are: {', '.join(CLEANUPS)}"
                 )
         store = await self._opened()
         removed: dict[str, int] = {}
@@ -445,34 +468,39 @@ def make_filter(
     limit: int = 100,
 ) -> JobFilter:
     """The filter for these words, each checked."""
-    states = [state] if isinstance(state, str) else state
-    try:
-        chosen = None if states is None else tuple(JobState(name) for name in states)
-    except ValueError as error:
-        known = ", ".join(JobState)
-        raise ValidationError(f"{error}; the states are {known}", field="state") from None
-    if not 1 <= limit <= 10_000:
-        raise ValidationError(f"limit must lie between 1 and 10000, not {limit}", field="limit")
+    names.check_count(limit, "limit", 1, 10_000)
+    names.check_count(after, "after", 0, 2**63 - 1)
+    if task is not None:
+        names.check_task(task)
+    names.check_queue(queue)
+    names.check_key(key)
+    chosen = None if state is None else _states(state)
     return JobFilter(
         states=chosen,
         task=task,
         queue=queue,
         key=key,
-        ids=None if ids is None else _ids(ids),
+        ids=None if ids is None else names.check_jobs(ids),
         after=after,
         limit=limit,
     )
 
 
-def _ids(ids: Sequence[int]) -> tuple[int, ...]:
-    if isinstance(ids, int | str):
-        raise ValidationError(f"ids must be a list of job ids, not {ids!r}", field="ids")
-    for job_id in ids:
-        if isinstance(job_id, bool) or not isinstance(job_id, int):
-            raise ValidationError(f"{job_id!r} is not a job id", field="ids")
-        if not 0 <= job_id < 2**63:
-            raise ValidationError(f"{job_id} is out of range for a job id", field="ids")
-    return tuple(ids)
+def _states(state: object) -> tuple[JobState, ...]:
+    states = [state] if isinstance(state, str) else state
+    if isinstance(states, bytes) or not isinstance(states, Iterable):
+        raise ValidationError(
+            f"state must be a name or a list, not {names.brief(state)}", field="state"
+        )
+    chosen = []
+    for name in states:
+        if not isinstance(name, str) or name not in set(JobState):
+            raise ValidationError(
+                f"{names.brief(name)} is not a state; the states are {', '.join(JobState)}",
+                field="state",
+            )
+        chosen.append(JobState(name))
+    return tuple(chosen)
 
 
 def _one_of(task: str | None, queue: str | None) -> None:

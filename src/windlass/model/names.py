@@ -13,6 +13,7 @@ MAX_QUEUE = 128
 MAX_KEY = 512
 MAX_FLAG = 128
 MAX_FLAGS = 64
+MAX_WORKER = 1_024
 MAX_INT32 = 2**31 - 1
 DEFAULT_MAX_ATTEMPTS = 25
 DEFAULT_MAX_RESETS = 5
@@ -27,6 +28,16 @@ KeyMode = Literal["replace", "preserve_run_at", "unsafe_dedupe"]
 KEY_MODES: tuple[str, ...] = get_args(KeyMode)
 
 
+def brief(value: object, most: int = 80) -> str:
+    """How a refusal shows the value it is about: in short, and even where `repr` raises, as it does
+    for integers of more than 4,300 digits."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def check_task(name: object) -> str:
     return _name(name, "task", MAX_TASK, errors.TaskNameError)
 
@@ -36,7 +47,12 @@ def check_queue(name: object) -> str | None:
 
 
 def check_key(name: object) -> str | None:
-    return None if name is None else _name(name, "key", MAX_KEY, errors.KeyNameError)
+    return None if name is None else check_one_key(name)
+
+
+def check_one_key(name: object) -> str:
+    """A key that must be there."""
+    return _name(name, "key", MAX_KEY, errors.KeyNameError)
 
 
 def _name(value: object, field: str, most: int, error: type[errors.ValidationError]) -> str:
@@ -56,14 +72,58 @@ def _name(value: object, field: str, most: int, error: type[errors.ValidationErr
     return value
 
 
+def check_workers(ids: object) -> tuple[str, ...]:
+    """Ids of workers. A lone text is refused, because its letters would be taken for ids."""
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise errors.ValidationError(
+            f"ids must be a list of worker ids, not {brief(ids)}", field="ids"
+        )
+    return tuple(_name(worker, "ids", MAX_WORKER, errors.ValidationError) for worker in ids)
+
+
+def check_jobs(ids: object) -> tuple[int, ...]:
+    """Ids of jobs, from anything that can be read once."""
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise errors.ValidationError(
+            f"ids must be a list of job ids, not {brief(ids)}", field="ids"
+        )
+    return tuple(check_job(job_id, "ids") for job_id in ids)
+
+
+def check_job(job_id: object, field: str = "id") -> int:
+    if isinstance(job_id, bool) or not isinstance(job_id, int):
+        raise errors.ValidationError(f"{brief(job_id)} is not a job id", field=field)
+    if not 0 <= job_id < 2**63:
+        raise errors.ValidationError(f"{brief(job_id)} is out of range for a job id", field=field)
+    return job_id
+
+
+def check_count(value: object, field: str, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise errors.ValidationError(
+            f"{field} must be a whole number from {least} to {most}, not {brief(value)}",
+            field=field,
+        )
+    return value
+
+
+def check_reason(text: object) -> str:
+    if not isinstance(text, str):
+        raise errors.ValidationError(
+            f"reason must be a string, not {type(text).__name__}", field="reason"
+        )
+    return text
+
+
 def check_schedule(name: object) -> str:
     return _name(name, "id", MAX_TASK, errors.ValidationError)
 
 
 def check_key_mode(mode: object) -> KeyMode:
-    if mode not in KEY_MODES:
+    if not isinstance(mode, str) or mode not in KEY_MODES:
         raise errors.KeyModeError(
-            f"key_mode {mode!r} is unknown; use one of {', '.join(KEY_MODES)}", field="key_mode"
+            f"key_mode {brief(mode)} is unknown; use one of {', '.join(KEY_MODES)}",
+            field="key_mode",
         )
     return mode  # type: ignore[return-value]
 
@@ -74,7 +134,7 @@ def check_max_attempts(count: object) -> int | None:
     value = _integer(count, "max_attempts", errors.MaxAttemptsError)
     if value < 1:
         raise errors.MaxAttemptsError(
-            f"max_attempts must be at least 1, not {value}", field="max_attempts"
+            f"max_attempts must be at least 1, not {brief(value)}", field="max_attempts"
         )
     return value
 
@@ -84,7 +144,9 @@ def check_attempts(count: object) -> int | None:
         return None
     value = _integer(count, "attempts", errors.ValidationError)
     if value < 0:
-        raise errors.ValidationError(f"attempts must be at least 0, not {value}", field="attempts")
+        raise errors.ValidationError(
+            f"attempts must be at least 0, not {brief(value)}", field="attempts"
+        )
     return value
 
 
@@ -96,7 +158,7 @@ def _integer(value: object, field: str, error: type[errors.ValidationError]) -> 
     if isinstance(value, bool) or not isinstance(value, int):
         raise error(f"{field} must be an integer, not {type(value).__name__}", field=field)
     if not -MAX_INT32 - 1 <= value <= MAX_INT32:
-        raise error(f"{field} {value} does not fit 32 bits", field=field)
+        raise error(f"{field} {brief(value)} does not fit 32 bits", field=field)
     return value
 
 
@@ -142,6 +204,6 @@ def check_seconds(value: object, field: str) -> float | None:
         )
     if not 0 <= value <= LONGEST:
         raise errors.DurationError(
-            f"{field} must be at least 0 and finite, not {value}", field=field
+            f"{field} must be at least 0 and finite, not {brief(value)}", field=field
         )
     return float(value)
