@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from windlass.errors import ConfigError
-from windlass.model.names import LONGEST_POLL
+from windlass.model.names import LONGEST, LONGEST_POLL, MAX_INT32, brief
 
 DEFAULT_URL = "sqlite:///windlass.db"
 _FILES = ("windlass.toml", "pyproject.toml")
@@ -87,7 +87,7 @@ def load(
     environ = os.environ if environ is None else environ
     given = {key: _plain(value) for key, value in (arguments or {}).items() if value is not None}
     if unknown := given.keys() - set(NAMES):
-        raise ConfigError(f"unknown setting {min(unknown)!r}; there are: {', '.join(NAMES)}")
+        raise ConfigError(f"unknown setting {brief(min(unknown))}; there are: {', '.join(NAMES)}")
     from_file, file = _from_file(folder or Path.cwd())
     values: dict[str, Any] = {}
     for source, found in (
@@ -109,10 +109,23 @@ def _plain(value: Any) -> Any:
 
 def _converted(name: str, value: Any, source: str) -> Any:
     try:
+        if isinstance(value, str):
+            _check_text(value)
         return msgspec.convert(value, _TYPES[name], strict=False)
-    except msgspec.ValidationError as error:
+    except ValueError as error:  # as msgspec's own is
         where = f"WINDLASS_{name.upper()}" if source == "the environment" else name
-        raise ConfigError(f"{where} cannot be {value!r} (from {source}): {error}") from None
+        why = str(error)[:200]  # it quotes the value
+        raise ConfigError(f"{where} cannot be {brief(value)} (from {source}): {why}") from None
+
+
+def _check_text(text: str) -> None:
+    """Refuse what no database and no log can hold; an environment can have both."""
+    if "\x00" in text:
+        raise ValueError("it contains NUL")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it is not valid Unicode text") from None
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -126,7 +139,8 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
             found["url"] = url
         elif database := environ.get("PGDATABASE"):
             # libpq reads the other PG* variables itself.
-            found["url"] = f"postgresql:///{quote(database, safe='')}"
+            name = quote(database, safe="", errors="surrogateescape")
+            found["url"] = f"postgresql:///{name}"
     return found
 
 
@@ -137,23 +151,32 @@ def _from_file(folder: Path) -> tuple[dict[str, Any], Path | None]:
             continue
         try:
             content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except RecursionError:
+            raise ConfigError(f"{path} cannot be read: it is nested too deeply") from None
+        except (OSError, ValueError) as error:  # no UTF-8, no TOML, an integer without end
             raise ConfigError(f"{path} cannot be read: {error}") from None
         if name == "pyproject.toml":
-            content = content.get("tool", {}).get("windlass", {})
+            content = _table(_table(content, "tool", path), "windlass", path)
             if not content:
                 continue
         if unknown := content.keys() - set(NAMES):
             raise ConfigError(
-                f"{path}: unknown setting {min(unknown)!r}; there are: {', '.join(NAMES)}"
+                f"{path}: unknown setting {brief(min(unknown))}; there are: {', '.join(NAMES)}"
             )
         return content, path
     return {}, None
 
 
+def _table(content: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+    found = content.get(name, {})
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: {name} must be a table, written [tool.windlass]")
+    return found
+
+
 def _check(settings: Settings) -> None:
     def refuse(name: str, must: str) -> None:
-        raise ConfigError(f"{name} must be {must}, not {getattr(settings, name)}")
+        raise ConfigError(f"{name} must be {must}, not {brief(getattr(settings, name))}")
 
     if not 1 <= settings.lease <= 86_400:
         refuse("lease", "between a second and a day")
@@ -164,14 +187,16 @@ def _check(settings: Settings) -> None:
         refuse("poll_interval", f"more than 0 and {most}")
     if not 0 <= settings.grace <= 86_400:
         refuse("grace", "between 0 seconds and a day")
-    if settings.timeout is not None and not 0 < settings.timeout < float("inf"):
-        refuse("timeout", "more than 0 seconds")
-    if settings.keep is not None and not 0 <= settings.keep < float("inf"):
-        refuse("keep", "at least 0 seconds")
+    if settings.timeout is not None and not 0 < settings.timeout <= LONGEST:
+        refuse("timeout", "more than 0 seconds and finite")
+    if settings.keep is not None and not 0 <= settings.keep <= LONGEST:
+        refuse("keep", "at least 0 seconds and finite")
     for name in ("max_attempts", "max_resets", "concurrency", "max_pool_size", "max_payload"):
         if getattr(settings, name) < 1:
             refuse(name, "at least 1")
+        if getattr(settings, name) > MAX_INT32:
+            refuse(name, f"at most {MAX_INT32}")
     if settings.concurrency > 10_000:
         refuse("concurrency", "at most 10000")
-    if settings.prefetch is not None and settings.prefetch < 0:
-        refuse("prefetch", "at least 0")
+    if settings.prefetch is not None and not 0 <= settings.prefetch <= MAX_INT32:
+        refuse("prefetch", f"at least 0 and at most {MAX_INT32}")

@@ -150,3 +150,52 @@ def test_the_app_takes_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     app = App(keep=timedelta(minutes=1), lease=10)
     assert (app.settings.url, app.settings.keep, app.settings.lease) == ("memory://", 60, 10)
     assert repr(app) == "<windlass.App memory:// with 0 tasks>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lease = " + "9" * 5_000,
+        "lease = " + "[" * 5_000 + "]" * 5_000,
+        'worker_name = "\\u0000"',
+        f'log_level = "{"x" * 5_000}"',
+    ],
+    ids=["endless", "deep", "nul", "long"],
+)
+def test_a_file_that_no_program_could_use(tmp_path: Path, text: str) -> None:
+    write(tmp_path, text)
+    with pytest.raises(ConfigError) as refusal:
+        load(environ={}, folder=tmp_path)
+    assert len(str(refusal.value)) < 1_000
+
+
+@pytest.mark.parametrize("text", ["tool = 5", "[tool]\nwindlass = 5"])
+def test_a_project_file_without_a_table(tmp_path: Path, text: str) -> None:
+    write(tmp_path, text, "pyproject.toml")
+    with pytest.raises(ConfigError, match="must be a table"):
+        load(environ={}, folder=tmp_path)
+
+
+def test_an_environment_that_is_no_text(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not valid Unicode text"):
+        load(environ={"WINDLASS_WORKER_NAME": "\udcff"}, folder=tmp_path)
+    settings = load(environ={"PGDATABASE": "\udcff"}, folder=tmp_path)
+    assert settings.url == "postgresql:///%FF", "the byte that the environment has"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_attempts", 2**31),
+        ("max_resets", 2**31),
+        ("keep", 1e300),
+        ("timeout", 1e300),
+        ("concurrency", 10**5_000),
+        ("url", 10**5_000),
+        ("prefetch", 2**70),
+    ],
+    ids=["max_attempts", "max_resets", "keep", "timeout", "concurrency", "url", "prefetch"],
+)
+def test_a_number_that_no_store_could_hold(tmp_path: Path, name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=name):
+        load({name: value}, environ={}, folder=tmp_path)
