@@ -47,6 +47,8 @@ from tests.patience import PATIENCE
         (("jobs", "list", "-c", "sqlite:///typo.db"), 1, "no database at typo.db"),
         (("jobs", "list", "--nonsense"), 2, "--nonsense"),
         (("nonsense",), 2, "nonsense"),
+        (("cleanup",), 2, "gc-tasks"),
+        (("add", "t", '"\udcff"'), 2, "not JSON"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

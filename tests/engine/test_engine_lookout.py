@@ -60,3 +60,20 @@ def test_what_another_worker_runs_is_not_told(caplog: pytest.LogCaptureFixture) 
 
     run_virtual(body)
     assert len(_told(caplog)) == 1
+
+
+def test_the_name_of_a_task_cannot_forge_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(clock: VirtualClock) -> None:
+        app = App("memory://", clock=clock, tasks={"known": lambda payload, helpers: None})
+        await app.client.add_job("x\nERROR all is lost")
+        await app.client.add_job("two words")
+        with caplog.at_level(logging.WARNING, "windlass"):
+            runner = await app.run(handle_signals=False)
+            await asyncio.sleep(60)
+            await runner.stop()
+        await app.close()
+
+    run_virtual(body)
+    told = _told(caplog)
+    assert len(told) == 2 and not any("\n" in text for text in told)
+    assert any(text.endswith("--task 'two words'") for text in told)

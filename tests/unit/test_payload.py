@@ -128,6 +128,6 @@ def test_foreign_types_are_made_again() -> None:
 
 def test_json_typed_by_a_person() -> None:
     assert payloads.decode('{"a": 1}') == {"a": 1}
-    for text in ('{"a": ', b"\xff\xfe", "{a: 1}", "[" * 5000):
+    for text in ('{"a": ', b"\xff\xfe", '"\udcff"', "{a: 1}", "[" * 5000):
         with pytest.raises(PayloadError):
             payloads.decode(text)

@@ -169,3 +169,31 @@ def test_generators_are_refused() -> None:
     for function in (generator, stream):
         with pytest.raises(TaskError, match="is a generator"):
             app.task(function)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import asyncio\nraise asyncio.CancelledError",
+        "class E(Exception):\n    def __str__(self): 1 / 0\nraise E",
+        "import sys\ndel sys.modules[__name__]\n1 / 0",
+        "def __getattr__(name): raise ZeroDivisionError",
+        "raise ValueError('\\ud800')",
+    ],
+    ids=["a cancellation", "no message", "no module", "an attribute", "half a character"],
+)
+def test_a_file_that_raises_in_its_own_way(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "odd.py", text)
+    with pytest.raises(TaskLoadError, match=r"odd\.py cannot be loaded") as refusal:
+        load(tmp_path)
+    str(refusal.value).encode()
+
+
+def test_a_file_name_cannot_forge_a_log_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path / "a\nINFO all is well.py", "")
+    with caplog.at_level(logging.WARNING, "windlass"):
+        load(tmp_path)
+    [record] = caplog.records
+    assert "\n" not in record.getMessage()

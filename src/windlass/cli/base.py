@@ -62,7 +62,8 @@ class ExitCodes(click.Command):
             raise  # shows the help, which is no error line
         except click.UsageError as error:
             path = (error.ctx or ctx).command_path
-            message = f"{error.format_message().rstrip('.')} (see {path} --help)"
+            what = " ".join(error.format_message().split()).rstrip(".")
+            message = f"{what} (see {path} --help)"
             raise CommandFailed(message, USAGE) from error
         except WindlassError as error:
             if is_debugging():

@@ -62,8 +62,9 @@ def read_specs(file: IO[bytes], max_payload: int) -> list[JobSpec]:
             try:
                 spec = decode(line).spec()
                 check([spec])
-            except (msgspec.MsgspecError, UnicodeDecodeError, ValidationError, RecursionError) as e:
-                name = "standard input" if file.name in ("-", "<stdin>") else file.name
+            except (msgspec.MsgspecError, UnicodeError, ValidationError, RecursionError) as e:
+                path = getattr(file, "name", "-")  # a stream in place of standard input has none
+                name = "standard input" if path in ("-", "<stdin>") else path
                 raise CommandFailed(f"{name}, line {number}: {_what(e)}; nothing was stored") from e
             specs.append(spec)
     return specs

@@ -11,6 +11,7 @@ from typing import Any
 
 from windlass.app import App
 from windlass.errors import ConfigError, CrontabError, TaskLoadError
+from windlass.model.outcome import clip, message_of
 
 
 def find_app(target: str) -> App:
@@ -57,13 +58,15 @@ def _import(name: str) -> ModuleType:
         raise _raised(name, error) from error
     except (ConfigError, CrontabError):
         raise
-    except (Exception, SystemExit) as error:  # whatever the user's module does when imported
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's module may raise anything, a cancellation too
         raise _raised(name, error) from error
 
 
 def _raised(name: str, error: BaseException) -> TaskLoadError:
     return TaskLoadError(
-        f"{name} cannot be imported: {type(error).__name__}: {error}"
+        f"{name} cannot be imported: {type(error).__name__}: {clip(message_of(error), 2_000)}"
         " (--log-level debug shows where)"
     )
 

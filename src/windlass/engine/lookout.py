@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from windlass.observe.logs import Scoped
@@ -37,6 +38,6 @@ class Lookout:
                     "jobs of task %r are ready, and no live worker runs it: start one that has"
                     " it, or remove them with windlass jobs cancel --task %s",
                     task,
-                    task,
+                    shlex.quote(task) if task.isprintable() else "NAME",
                 )
         return EVERY

@@ -93,7 +93,7 @@ def decode(text: str | bytes, *, field: str = "payload") -> Any:
         return _DECODER.decode(text)
     except RecursionError:
         raise _too_deep(field) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise errors.PayloadError(f"{field} is not JSON: {error}", field=field) from None
 
 
@@ -105,7 +105,7 @@ def shown(text: str) -> Any:
     """
     try:
         return _DECODER.decode(text)
-    except (RecursionError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (RecursionError, msgspec.MsgspecError, UnicodeError):
         return text
 
 

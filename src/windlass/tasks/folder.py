@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.errors import TaskLoadError
+from windlass.model.outcome import clip, message_of
 from windlass.tasks.executable import executable_task
 from windlass.tasks.options import TaskOptions
 from windlass.tasks.task import Enqueuer, Task, make_task
@@ -34,7 +35,7 @@ def load_folder(folder: str | os.PathLike[str], enqueuer: Enqueuer) -> list[Task
     for path in sorted(_files(root), key=lambda path: (path.suffix != ".py", path)):
         parts = path.relative_to(root).with_suffix("").parts
         if not all(_NAME.fullmatch(part) for part in parts):
-            _logger.warning("%s is no task: names are letters, digits, _ and -", path)
+            _logger.warning("%r is no task: names are letters, digits, _ and -", str(path))
             continue
         name = "/".join(parts)
         if name in tasks:
@@ -64,13 +65,18 @@ def load_file(path: str | os.PathLike[str]) -> Callable[..., Any]:
     module = importlib.util.module_from_spec(spec)
     module.__windlass_file__ = str(file)  # type: ignore[attr-defined]
     sys.modules[module_name] = module
+    own_name = file.stem.replace("-", "_")
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[module_name]
-        raise TaskLoadError(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
-    own_name = file.stem.replace("-", "_")
-    function = getattr(module, "task", None) or getattr(module, own_name, None)
+        function = getattr(module, "task", None)
+        if function is None:
+            function = getattr(module, own_name, None)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's module may raise anything, a cancellation too
+        sys.modules.pop(module_name, None)
+        why = clip(message_of(error), 2_000)
+        raise TaskLoadError(f"{file} cannot be loaded: {type(error).__name__}: {why}") from error
     if isinstance(function, Task):
         function = function.function
     if not callable(function):
