@@ -6,10 +6,7 @@ READY  := $(VENV)/.ready
 PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
-TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/postgres
-
-.DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint format cover simulate machines mutation bench bench-quick clean
+TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/postgres .DEFAULT_GOAL := help .PHONY: help demo test test-all check lint format cover simulate machines mutation bench bench-quick tests/fuzz fuzz clean
 
 help: ## show these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +58,10 @@ machines: $(READY) ## random verbs on each store and on the model; RUNS=500 take
 
 mutation: $(READY) ## one protection off at a time, each must be noticed; some or all: NAMES=latch
 	@$(BIN)/python -m tests.mutation $(NAMES)
+
+EXAMPLES ?= 500
+fuzz: $(READY) ## odd values to every public entry; EXAMPLES=500 for each entry
+	@FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --timeout=0 tests/fuzz
 
 bench-quick: $(READY) ## the ratios to bare SQL on SQLite and PostgreSQL, in less than a minute
 	@$(BIN)/python -m benchmarks.quick
