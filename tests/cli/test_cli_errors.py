@@ -159,3 +159,11 @@ def test_a_run_that_fails_leaves_garbage_collection_as_it_was(program: Program) 
     before = gc.get_threshold()
     assert program.call("run", "no_such_module:app").exit_code != 0
     assert gc.get_threshold() == before
+
+
+def test_what_an_error_quotes_takes_no_second_line(program: Program) -> None:
+    program.add("t")
+    result = program.call("unlock", "a\nb")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("windlass: no worker is called a b;")
+    assert result.stderr.count("\n") == 1

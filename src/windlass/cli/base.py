@@ -34,7 +34,7 @@ class CommandFailed(click.ClickException):
     """A failure to tell in one line: `windlass: what happened, what to do`."""
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
-        super().__init__(message)
+        super().__init__(" ".join(message.split()))  # what it quotes may have line breaks
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance too
 
     def show(self, file: IO[Any] | None = None) -> None:
@@ -62,8 +62,7 @@ class ExitCodes(click.Command):
             raise  # shows the help, which is no error line
         except click.UsageError as error:
             path = (error.ctx or ctx).command_path
-            what = " ".join(error.format_message().split()).rstrip(".")
-            message = f"{what} (see {path} --help)"
+            message = f"{error.format_message().rstrip('.')} (see {path} --help)"
             raise CommandFailed(message, USAGE) from error
         except WindlassError as error:
             if is_debugging():
