@@ -6,7 +6,10 @@ READY  := $(VENV)/.ready
 PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
-TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/postgres .DEFAULT_GOAL := help .PHONY: help demo test test-all check lint format cover simulate machines mutation bench bench-quick tests/fuzz fuzz clean
+TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/postgres
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check lint format cover simulate machines mutation fuzz bench bench-quick clean
 
 help: ## show these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
