@@ -160,6 +160,6 @@ def test_bytes_that_are_no_text(program: Program, name: str) -> None:
 
 def test_the_worker_beside_is_alive(program: Program) -> None:
     program.add("quick", {"n": 7})
-    assert program.call("run", "work:app", "--once").exit_code == 0
+    assert program.run("run", "work:app", "--once").returncode == 0
     assert any(line.startswith("quick 7") for line in program.ran())
     assert Path(program.file).exists()

@@ -186,3 +186,18 @@ def test_batches_of_scattered_jobs_do_not_pile_up(made: Schema) -> None:
 
     held = [JOBS * (n + 1) for n in range(most)]
     assert asyncio.run(count()) == [*held, MOST_SPANS, MOST_SPANS]
+
+
+def test_the_server_compiles_none_of_our_statements(made: Schema) -> None:
+    """What just-in-time compilation costs is many times what any of them takes."""
+
+    async def ask() -> list[object]:
+        store = PostgresStore(made.url, schema_name=made.name, listen=False)
+        await store.open()
+        try:
+            statement = "SELECT pg_catalog.current_setting('jit')"
+            return [*await store._row(statement), *await store._texts(statement, [])]
+        finally:
+            await store.close()
+
+    assert asyncio.run(ask()) == ["off", "off"]

@@ -127,10 +127,16 @@ def test_a_blocking_call_that_waits_when_the_app_is_closed_says_so(tmp_path: Pat
     app = App(f"sqlite:///{tmp_path}/jobs.db")
     job = app.sync.add_job("nobody", {}, keep=60)
     looked = threading.Event()
+    looking: list[int] = []
     get = app.store.get
 
     async def look(job_id: int) -> Any:
-        looked.set()
+        """The first looks wait for one another: three at once are those of three callers."""
+        looking.append(job_id)
+        if len(looking) == 3:
+            looked.set()
+        while not looked.is_set():
+            await asyncio.sleep(0.01)
         return await get(job_id)
 
     app.store.get = look  # type: ignore[method-assign]
@@ -148,7 +154,7 @@ def test_a_blocking_call_that_waits_when_the_app_is_closed_says_so(tmp_path: Pat
     assert looked.wait(PATIENCE)
     asyncio.run(asyncio.wait_for(app.close(), PATIENCE))
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
     assert [type(error) for error in ended] == [StoreClosedError] * 3
 
 

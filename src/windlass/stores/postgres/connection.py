@@ -226,10 +226,11 @@ class Address:
             parameters["connect_timeout"] = connect_limit
         if self.is_session_ours and limit is not None:
             # What comes last counts: the user may give other limits, but jobs are claimed in READ
-            # COMMITTED transactions only.
+            # COMMITTED transactions only. To compile one of our statements takes longer than to run
+            # it a hundred times.
             parameters["options"] = " ".join(
                 [
-                    f"-c statement_timeout={int(limit * 1000)}",
+                    f"-c statement_timeout={int(limit * 1000)} -c jit=off",
                     parameters.get("options") or _given_options(),
                     "-c default_transaction_isolation=read\\ committed",
                 ]
