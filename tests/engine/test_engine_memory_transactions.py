@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.engine_kit import Bench, virtual
+from tests.engine.engine_kit import Bench, virtual, wait_until
 from windlass import Context, JobState
 from windlass.errors import ConfigError, LeaseLostError
 from windlass.model.job import JobSpec
@@ -36,6 +36,7 @@ async def test_a_handler_completes_and_adds_in_one_step(bench: Bench) -> None:
     job = await t.aenqueue()
     await bench.start()
     done = await bench.app.client.wait_for(job.id)
+    await wait_until(lambda: len(bench.seen) == 4)  # the handler goes on after its commit
     assert (done.output, bench.seen) == ("done", [None, None, True, True])
 
 
