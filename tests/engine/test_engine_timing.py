@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.engine.engine_kit import Bench, virtual
 from windlass import Worker, WorkerOptions
 from windlass.clock import to_datetime
@@ -211,3 +213,17 @@ async def test_a_job_far_off_is_on_time_without_a_hint_however_seldom_a_worker_l
         assert _asked(bench) == before
         await asyncio.sleep(200)
     assert ran == [SOON + 2]
+
+
+@virtual
+async def test_a_timer_that_gets_no_answer_asks_again_and_tells_of_it_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    @bench.app.task
+    async def t() -> None: ...
+
+    await bench.start()
+    await asyncio.sleep(1)
+    bench.store.fail_next("next_due", times=5)
+    await asyncio.sleep(30)
+    assert caplog.text.count("waiting for it") == 1

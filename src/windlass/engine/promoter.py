@@ -41,7 +41,11 @@ class Promoter:
         if now >= self._look_at:
             self._asked_at = now
             self._look_at = now + self._poll_interval  # a hint may come while the store answers
-            pause = await self._promote()
+            try:
+                pause = await self._promote()
+            except BaseException:
+                self._look_at = float("-inf")  # a step that did not ask would pass for an answer
+                raise
             now = self._clock.monotonic()
             self._look_at = min(self._look_at, now + pause)
         return max(0.0, self._look_at - now)

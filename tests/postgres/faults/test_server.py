@@ -74,7 +74,8 @@ def test_a_killed_server(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.M
                 _until_recovered(here, outage)
         assert [worker.poll() for worker in here.workers] == [None, None]
         _check(here, producer)
-        assert [log.count(AWAY) for log in here.logs()] == [4, 4]
+        told = [[line for line in log.splitlines() if AWAY in line] for log in here.logs()]
+        assert [len(lines) for lines in told] == [4, 4], told
         check_server_log(cluster.log(), during_faults=True)
 
 

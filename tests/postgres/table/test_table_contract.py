@@ -59,6 +59,9 @@ EXCUSED: dict[str, tuple[str, ...]] = {
         "concurrency.no_request_by_key_is_lost",
         "concurrency.keys_taken_in_opposite_orders",
         "enqueue.all_or_nothing",
+        "transactions.a_key_is_free_after_its_job_is_completed_inside",
+        "transactions.two_with_one_key_inside_are_answered_as_one",
+        "transactions.a_key_taken_inside_before_the_job_fails_ends_it",
     ),
     "a table has no serial queues": (
         "queues",
@@ -117,6 +120,7 @@ EXCUSED: dict[str, tuple[str, ...]] = {
         "concurrency.one_store_serves_several_event_loops",
         "transactions.a_joined_enqueue_exists_if_that_transaction_commits",
         "transactions.a_joined_enqueue_is_gone_if_that_transaction_rolls_back",
+        "transactions.a_joined_enqueue_of_no_jobs_adds_none",
     ),
     "rows have no limit of attempts of their own: max_num_retries is the table's": (
         "enqueue.unset_max_attempts_stays_unset",
