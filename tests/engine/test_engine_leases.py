@@ -118,7 +118,7 @@ async def test_cancel_tells_a_thread(bench: Bench) -> None:
 
 def _wait(condition: Any) -> None:
     """In a thread, in real time: the other thread's answer comes within moments."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while not condition() and time.monotonic() < end:
         threading.Event().wait(0.001)
 

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
 from windlass.errors import OutcomeUnknownError
 from windlass.model.job import Job, JobState
@@ -116,7 +117,7 @@ def _batches(schema: Schema) -> int:
 def _until_waiting(schema: Schema, *connections: Connection) -> None:
     """Return when all of these wait for a lock."""
     pids = [connection.info.backend_pid for connection in connections]
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while _ask(schema, WAITS, pids) != [(len(pids),)]:
         assert time.monotonic() < end, "nobody waits"
 

@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 from psycopg.rows import dict_row
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
 from windlass import App
 from windlass.cli import cli
@@ -338,7 +339,7 @@ def test_an_interrupted_program_stops_after_its_batch(new: Old) -> None:
             wait_until(lambda: len(new.moved()) == 1000)
             program.send_signal(signal.SIGINT)
             other.rollback()
-            program.wait(30)
+            program.wait(PATIENCE)
     assert program.returncode not in (0, None)
     left = len(new.ids())
     assert 0 < left <= 39_000
@@ -347,7 +348,7 @@ def test_an_interrupted_program_stops_after_its_batch(new: Old) -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

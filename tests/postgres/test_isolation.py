@@ -14,6 +14,7 @@ import psycopg_pool
 import pytest
 from psycopg import conninfo, pq, sql
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.pooler import TransactionPooler
 from windlass.model.job import JobState
@@ -80,7 +81,7 @@ def _until_waiting(connection: psycopg.Connection[Any], count: int) -> None:
         WHERE locktype = 'advisory' AND NOT granted
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     """
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while connection.execute(statement).fetchone() != (count,):
         assert time.monotonic() < end
 

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
 from windlass import App
 from windlass.clock import SYSTEM
@@ -101,7 +102,7 @@ def _waits_for_a_lock(schema: Schema, connection: Connection) -> bool:
 
 
 def _until_waiting(schema: Schema, connection: Connection, call: Future[Any]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not _waits_for_a_lock(schema, connection):
         assert not call.done(), "it did not wait"
         assert time.monotonic() < end
