@@ -138,32 +138,6 @@ def test_a_job_that_another_program_schedules_for_soon_is_on_time(
     at_work(app, body)
 
 
-def test_a_retry_that_another_worker_leaves_behind_is_on_time(app: App, schema: Schema) -> None:
-    """It wrote the failure, and may be gone before the retry is due."""
-    done = asyncio.Event()
-
-    @app.task
-    async def again() -> None:
-        done.set()
-
-    async def whole() -> None:
-        other = PostgresStore(schema.url, schema_name=schema.name)
-        await other.open()
-        await other.enqueue([NewJob("again")])
-        [lease] = await other.claim(ClaimRequest(worker="other", tasks=("again",), limit=1))
-        async with app:
-            listening = asyncio.Event()
-            app.events.on("pool:listen:success", lambda **_: listening.set())
-            runner = await app.run(handle_signals=False)
-            await asyncio.wait_for(listening.wait(), PATIENCE)
-            await other.settle([(lease, Fail("no", delay=1.0))])
-            await other.close()
-            await asyncio.wait_for(done.wait(), PATIENCE)
-            await runner.stop()
-
-    asyncio.run(whole())
-
-
 def test_jobs_to_come_notify_once_in_a_transaction_and_only_if_they_are_due_soon(
     schema: Schema,
 ) -> None:
