@@ -349,30 +349,31 @@ def test_a_commit_into_silence_is_undone_and_the_job_retried(
 # ── links that the server has closed ──
 
 
-def hold(store: PostgresStore, count: int) -> None:
-    """Borrow so many connections at once, and give them back."""
+def hold(store: PostgresStore, count: int) -> set[int]:
+    """Borrow so many connections at once, and give them back: the server's processes for them."""
     together = threading.Barrier(count, timeout=PATIENCE)
 
-    def borrow() -> None:
+    def borrow() -> int:
         with store.connection() as db:
             db.execute("SELECT 1")
             together.wait()
+            return db.info.backend_pid
 
     with ThreadPoolExecutor(count) as threads:
-        for ended in [threads.submit(borrow) for _ in range(count)]:
-            ended.result()
+        return {ended.result() for ended in [threads.submit(borrow) for _ in range(count)]}
 
 
-async def ahold(store: PostgresStore, count: int) -> None:
+async def ahold(store: PostgresStore, count: int) -> set[int]:
     together = asyncio.Barrier(count)
     async with asyncio.timeout(PATIENCE):
-        await asyncio.gather(*(aborrow(store, together) for _ in range(count)))
+        return set(await asyncio.gather(*(aborrow(store, together) for _ in range(count))))
 
 
-async def aborrow(store: PostgresStore, together: asyncio.Barrier) -> None:
+async def aborrow(store: PostgresStore, together: asyncio.Barrier) -> int:
     async with store.connection() as db:
         await db.execute("SELECT 1")
         await together.wait()
+        return db.info.backend_pid
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -447,20 +448,25 @@ def test_a_server_that_is_being_restarted_fails_no_borrower() -> None:
 
 def test_both_kinds_share_one_limit(url: str) -> None:
     """The server's connections are what is limited; a link of one kind makes way for another."""
-    links = (
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-        " AND application_name = 'handlers'"
-    )
+
+    def living(links: set[int]) -> int:
+        return len(ask(url, "SELECT pid FROM pg_stat_activity WHERE pid = ANY (%s)", list(links)))
+
+    async def none_lives(links: set[int]) -> None:
+        await eventually(lambda: living(links) == 0)
 
     async def scenario() -> None:
-        store = PostgresStore(f"{url}&application_name=handlers", listen=False, max_pool_size=2)
+        store = PostgresStore(url, listen=False, max_pool_size=2)
         await store.open()
-        before = len(ask(url, links))
+        blocking = await asyncio.to_thread(hold, store, 2)
+        assert living(blocking) == 2
         for _ in range(2):
-            await asyncio.to_thread(hold, store, 2)
-            assert len(ask(url, links)) == before + 2
-            await ahold(store, 2)
-            await eventually(lambda: len(ask(url, links)) == before + 2)
+            awaited = await ahold(store, 2)
+            assert living(awaited) == 2
+            await none_lives(blocking)
+            blocking = await asyncio.to_thread(hold, store, 2)
+            assert living(blocking) == 2
+            await none_lives(awaited)
         async with store.connection():
             threads = [asyncio.ensure_future(asyncio.to_thread(hold, store, 1)) for _ in range(3)]
             await asyncio.gather(*threads)
