@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -154,11 +155,16 @@ def test_a_read_only_file_gives_one_line(program: Program) -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_a_run_that_fails_leaves_garbage_collection_as_it_was(program: Program) -> None:
+def test_a_run_that_fails_leaves_its_process_as_it_was(program: Program) -> None:
     """In a program of the user's that calls the command line."""
-    before = gc.get_threshold()
+
+    def look() -> list[object]:
+        stops = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+        return [gc.get_threshold(), *(signal.getsignal(number) for number in stops)]
+
+    before = look()
     assert program.call("run", "no_such_module:app").exit_code != 0
-    assert gc.get_threshold() == before
+    assert look() == before
 
 
 def test_what_an_error_quotes_takes_no_second_line(program: Program) -> None:

@@ -332,8 +332,6 @@ def test_an_interrupted_program_stops_after_its_batch(new: Old) -> None:
             [sys.executable, "-P", "-m", "windlass", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # A shell starts what runs in its background with SIGINT ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         with program:
             wait_until(lambda: len(new.moved()) == 1000)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 
 import psycopg
 import pytest
@@ -31,37 +32,57 @@ from windlass.testing import contract  # noqa: E402
 CASES = contract.cases()
 SCHEMA = "contract"
 CORE = ("claim", "keys", "queues", "reap", "settle", "transactions")
-BOUND: list[tuple[Version, contract.Case]] = [
-    (version, case)
-    for version in available_versions()
+DIRECT = [pytest.param(16, case, id=f"16-{case}") for case in CASES] + [
+    pytest.param("system", case, id=f"system-{case}", marks=pytest.mark.rig)
     for case in CASES
-    if version == 16 or (version == "system" and case.group in CORE)
+    if case.group in CORE and "system" in available_versions()
 ]
 """All of the suite on one server, and its core on the machine's own where it has one."""
 
+POOLED = [
+    pytest.param(case, id=str(case), marks=() if case.group in CORE else pytest.mark.rig)
+    for case in CASES
+]
+"""The core first: all else goes through a pooler in `make test-all`."""
+
 EMPTY = """
-DROP TABLE IF EXISTS handlers_own;
-TRUNCATE contract._jobs, contract._history, contract._batches, contract._workers,
-  contract._clocks, contract._bells, contract._paused, contract._schedules;
+DO $$ DECLARE used regclass; BEGIN
+  DROP TABLE IF EXISTS handlers_own;
+  FOR used IN
+    SELECT c.oid FROM pg_class AS c
+    WHERE c.relnamespace = 'contract'::regnamespace AND c.relkind = 'r'
+      AND c.relname <> '_migrations' AND pg_relation_size(c.oid) > 0
+  LOOP
+    EXECUTE 'TRUNCATE ' || used;
+  END LOOP;
+END $$
 """
 
-
-def _database(cluster: Cluster) -> str:
-    """The database of this suite on a server, with its schema installed once."""
-    try:
-        url = cluster.create_database("contract")
-    except psycopg.errors.DuplicateDatabase:
-        return cluster.url("contract")
-    with psycopg.connect(url, autocommit=True) as connection:
-        prepare(connection, SCHEMA, "auto")
-    return url
+_owners: dict[Cluster, psycopg.Connection] = {}
+"""Of this suite's database on each server: what empties it before each case."""
 
 
-@contextmanager
+@pytest.fixture(scope="module", autouse=True)
+def _owners_end() -> Iterator[None]:
+    yield
+    while _owners:
+        _owners.popitem()[1].close()
+
+
+def _owner(cluster: Cluster) -> psycopg.Connection:
+    """The database with its schema is made once."""
+    if cluster not in _owners:
+        with contextlib.suppress(psycopg.errors.DuplicateDatabase):
+            cluster.create_database("contract")
+        owner = _owners[cluster] = cluster.connect("contract")
+        prepare(owner, SCHEMA, "auto")
+        owner.execute("SET client_min_messages = warning")
+    return _owners[cluster]
+
+
+@contextlib.contextmanager
 def _fresh(cluster: Cluster, make: Callable[[], Store]) -> Iterator[Callable[[], Store]]:
-    with psycopg.connect(_database(cluster), autocommit=True) as connection:
-        connection.execute("SET client_min_messages = warning")
-        connection.execute(EMPTY)
+    _owner(cluster).execute(EMPTY)
     yield make
 
 
@@ -77,7 +98,7 @@ def _direct(
     return _fresh(cluster, make)
 
 
-@pytest.mark.parametrize(("version", "case"), BOUND, ids=str)
+@pytest.mark.parametrize(("version", "case"), DIRECT)
 def test_contract(version: Version, case: contract.Case) -> None:
     contract.run(case, lambda clock: _direct(shared_cluster(version), clock))
 
@@ -90,12 +111,12 @@ def test_contract_with_every_claim_a_batch(case: contract.Case) -> None:
 @pytest.fixture(scope="module", params=POOLERS)
 def pooler(request: pytest.FixtureRequest) -> Iterator[TransactionPooler | PgBouncer]:
     cluster = shared_cluster(18)
-    _database(cluster)
+    _owner(cluster)
     with pooler_named(request.param, "127.0.0.1", cluster.port, "contract", size=8) as one:
         yield one
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", POOLED)
 def test_contract_through_a_pooler(
     case: contract.Case, pooler: TransactionPooler | PgBouncer
 ) -> None:

@@ -170,7 +170,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     wants_children = options["processes"] > 1 or options["watch"] or options["max_jobs"]
     if supervisor is None and wants_children and not options["schema_only"]:
         ctx.exit(_supervise(options))
-    _leave_early_on_signals()
+    ctx.call_on_close(_leave_early_on_signals())
     thresholds = gc.get_threshold()
     gc.set_threshold(0)  # modules being imported are no garbage
     ctx.call_on_close(lambda: _restore(thresholds))
@@ -199,13 +199,24 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-def _leave_early_on_signals() -> None:
+def _leave_early_on_signals() -> Callable[[], None]:
     """Before the worker runs there is nothing to drain: a signal simply ends the process.
 
     It does so without an exception, which the user's module could catch while it is imported.
+    Returns how to give the signals back if no worker runs after all.
     """
-    for number in stop_signals():
-        signal.signal(number, lambda *_: os._exit(DONE))
+    before = {number: signal.signal(number, _leave) for number in stop_signals()}
+
+    def give_back() -> None:
+        for number, handler in before.items():
+            if signal.getsignal(number) is _leave:
+                signal.signal(number, handler)
+
+    return give_back
+
+
+def _leave(*_: object) -> None:
+    os._exit(DONE)
 
 
 def _make_app(options: Mapping[str, Any]) -> App:
