@@ -162,7 +162,10 @@ def test_twenty_open_transactions_with_one_new_queue_and_task(here: Place, pg18:
             owner.commit()
     assert waits == []
     assert WAITED not in pg18.log()[mark:]
-    until(lambda: here.counts()["ready"] == 20, "all but the unknown task's jobs to be done")
+    until(
+        lambda: [here.counts()[state] for state in ("ready", "running")] == [20, 0],
+        "all but the unknown task's jobs to be done",
+    )
     begun = [event for event in here.events() if event.get("queue") == "new"]
     ledger.check_one_at_a_time(begun)
     assert sorted(e["job"] for e in begun if e["event"] == "start") == sorted(
