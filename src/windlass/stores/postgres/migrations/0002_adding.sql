@@ -105,6 +105,20 @@ RETURN CASE
     || substr(ltrim(new::text, E' \t\n\r'), 2))::json
 END;
 
+-- What a job is to be, from Python or from SQL, with the mode of its key.
+CREATE TYPE {schema}._request AS (
+  task text,
+  payload json,
+  queue text,
+  due timestamptz,
+  max_attempts integer,
+  key text,
+  mode text,
+  priority integer,
+  flags text[],
+  keep float8
+);
+
 -- Add one job, or change the one that has its key; its id. A request is never lost: when the key
 -- appears or goes in the meantime it looks again.
 CREATE FUNCTION {schema}._add_job(
@@ -179,6 +193,112 @@ BEGIN
   RETURN new_id;
 END $$;
 
+-- Tell workers of jobs that were written: bells for the queues in which one waits, and a hint where
+-- one may start or is due soon. Always true.
+CREATE FUNCTION {schema}._announce(_queues text[], _is_due boolean, _is_soon boolean)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  IF _queues IS NOT NULL THEN
+    INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(_queues) AS q;
+  END IF;
+  IF _is_due THEN
+    PERFORM pg_notify({channel}, '');
+  END IF;
+  IF _is_soon THEN
+    PERFORM pg_notify({channel}, 'due');
+  END IF;
+  RETURN true;
+END $$;
+
+-- Add many jobs, some of them with keys, or change those that have these keys. Their ids, in the
+-- order given. `_mode` is the mode of all of them, and NULL where they differ.
+CREATE FUNCTION {schema}._add_keyed(
+  _requests {schema}._request[], _mode text, _at timestamptz
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+  ids bigint[];
+  is_due boolean;
+  is_soon boolean;
+  queues text[];
+  request record;
+  numbers bigint[];
+BEGIN
+  numbers := ARRAY(
+    SELECT nextval({sequence}) FROM generate_series(1, cardinality(_requests))
+  );
+  -- In the order of their keys, as everybody locks rows: two calls at once never deadlock. One
+  -- statement for many writes those that are new or wait; it locks, and leaves to the loop below,
+  -- those that run, that are the head of a queue, or whose key comes for the second time.
+  IF _mode IN ('replace', 'preserve_run_at') AND cardinality(_requests) > 1 THEN
+    WITH given AS MATERIALIZED (
+      SELECT r.*, numbers[r.place] AS number,
+        r.key IS NULL OR lag(r.key) OVER (ORDER BY r.key NULLS FIRST, r.place) IS DISTINCT FROM r.key
+          AS is_first
+      FROM unnest(_requests) WITH ORDINALITY AS r
+        (task, payload, queue, due, max_attempts, key, mode, priority, flags, keep, place)
+    ),
+    written AS (
+      INSERT INTO {schema}._jobs AS j
+        (id, run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
+         key, queue, flags)
+      SELECT
+        g.number, g.due, _at, _at, g.keep, {schema}._due_state(g.due, g.queue, _at), g.priority,
+        g.max_attempts,
+        {schema}._accepted(g.task, g.queue, g.key, g.max_attempts, g.flags, g.keep),
+        {schema}._sound(g.payload), g.key, g.queue, g.flags
+      FROM given AS g
+      WHERE g.is_first
+      ORDER BY g.key NULLS FIRST, g.place
+      ON CONFLICT (key) WHERE key IS NOT NULL AND state <> 'cancelled' DO UPDATE SET
+        task = excluded.task, payload = {schema}._joined(j.payload, excluded.payload),
+        queue = excluded.queue, max_attempts = excluded.max_attempts,
+        priority = excluded.priority, flags = excluded.flags, keep = excluded.keep,
+        attempts = 0, resets = 0, suspect = false, last_error = NULL, progress = NULL,
+        log = NULL, finished_at = NULL, revision = j.revision + 1, updated_at = _at,
+        run_at = CASE
+          WHEN _mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0 THEN j.run_at
+          ELSE excluded.run_at
+        END,
+        state = CASE
+          WHEN _mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0
+            THEN {schema}._due_state(j.run_at, excluded.queue, _at)
+          ELSE excluded.state
+        END
+      WHERE j.state <> 'running' AND (j.state <> 'ready' OR j.queue IS NULL)
+      RETURNING j.id, j.key, j.queue, j.state, j.run_at
+    ),
+    news AS (
+      SELECT
+        array_agg(DISTINCT w.queue) FILTER (WHERE w.state = 'waiting') AS queues,
+        bool_or(w.state <> 'scheduled') AS is_due,
+        bool_or(w.state = 'scheduled' AND w.run_at <= _at + {soon}) AS is_soon
+      FROM written AS w
+    )
+    SELECT
+      (SELECT array_agg(CASE WHEN g.key IS NULL THEN g.number ELSE w.id END ORDER BY g.place)
+       FROM given AS g LEFT JOIN written AS w ON w.key = g.key AND g.is_first),
+      n.queues, n.is_due, n.is_soon
+    INTO ids, queues, is_due, is_soon FROM news AS n;
+    PERFORM {schema}._announce(queues, is_due, is_soon);
+    IF array_position(ids, NULL) IS NULL THEN
+      RETURN ids;
+    END IF;
+  END IF;
+  FOR request IN
+    SELECT r.* FROM unnest(_requests) WITH ORDINALITY AS r
+      (task, payload, queue, due, max_attempts, key, mode, priority, flags, keep, place)
+    WHERE ids[r.place] IS NULL
+    ORDER BY r.key NULLS FIRST, r.place
+  LOOP
+    ids[request.place] := {schema}._add_job(
+      request.task, request.payload, request.queue, request.due, request.max_attempts,
+      request.key, request.mode, request.priority, request.flags, request.keep, _at,
+      numbers[request.place]
+    );
+  END LOOP;
+  RETURN ids;
+END $$;
+
 -- Many jobs in one call: a JSON array of objects with the names of `windlass.store.records.NewJob`,
 -- instants and delays in microseconds. Their ids, in the order given.
 CREATE FUNCTION {schema}._add_jobs(_jobs json, _is_keyed boolean, _at timestamptz)
@@ -188,146 +308,58 @@ DECLARE
   is_due boolean;
   is_soon boolean;
   queues text[];
-  spec record;
-  numbers bigint[];
+  requests {schema}._request[];
   mode text;
 BEGIN
-  IF NOT _is_keyed THEN
-    WITH added AS (
-      INSERT INTO {schema}._jobs AS j
-        (run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
-         queue, flags)
-      SELECT
-        d.due, _at, _at, x.keep, {schema}._due_state(d.due, x.queue, _at),
-        coalesce(x.priority, 0), x.max_attempts,
-        {schema}._accepted(x.task, x.queue, NULL, x.max_attempts, x.flags, x.keep),
-        {schema}._sound(coalesce(x.payload, 'null')), x.queue, x.flags
-      FROM ROWS FROM (json_to_recordset(_jobs) AS (
-        task text, payload json, queue text, run_at bigint, delay bigint, max_attempts integer,
-        priority integer, flags text[], keep float8
-      )) WITH ORDINALITY AS x
-        (task, payload, queue, run_at, delay, max_attempts, priority, flags, keep, place)
-      CROSS JOIN LATERAL (SELECT {schema}._finite(coalesce(
-        timestamptz 'epoch' + x.run_at * interval '1 microsecond',
-        _at + coalesce(x.delay, 0) * interval '1 microsecond'
-      )) AS due) AS d
-      ORDER BY x.place
-      RETURNING j.id, j.queue, j.state, j.run_at
-    )
+  IF _is_keyed THEN
     SELECT
-      array_agg(a.id ORDER BY a.id),
-      bool_or(a.state <> 'scheduled'),
-      bool_or(a.state = 'scheduled' AND a.run_at <= _at + {soon}),
-      array_agg(DISTINCT a.queue) FILTER (WHERE a.state = 'waiting')
-    INTO ids, is_due, is_soon, queues FROM added AS a;
-    IF queues IS NOT NULL THEN
-      INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(queues) AS q;
-    END IF;
-    IF is_due THEN
-      PERFORM pg_notify({channel}, '');
-    END IF;
-    IF is_soon THEN
-      PERFORM pg_notify({channel}, 'due');
-    END IF;
-    RETURN ids;
-  END IF;
-  numbers := ARRAY(
-    SELECT nextval({sequence}) FROM generate_series(1, json_array_length(_jobs))
-  );
-  SELECT min(coalesce(x.key_mode, 'replace')) INTO mode
-  FROM json_to_recordset(_jobs) AS x (key_mode text)
-  HAVING count(*) > 1 AND count(DISTINCT coalesce(x.key_mode, 'replace')) = 1;
-  -- In the order of their keys, as everybody locks rows: two calls at once never deadlock. One
-  -- statement for many writes those that are new or wait; it locks, and leaves to the loop below,
-  -- those that run, that are the head of a queue, or whose key comes for the second time.
-  IF mode IN ('replace', 'preserve_run_at') THEN
-    WITH given AS MATERIALIZED (
-      SELECT x.*, numbers[x.place] AS number,
-        row_number() OVER (PARTITION BY x.key ORDER BY x.place) AS turn
-      FROM ROWS FROM (json_to_recordset(_jobs) AS (
-        task text, payload json, queue text, run_at bigint, delay bigint, max_attempts integer,
-        key text, priority integer, flags text[], keep float8
-      )) WITH ORDINALITY AS x
-        (task, payload, queue, run_at, delay, max_attempts, key, priority, flags, keep, place)
-    ),
-    written AS (
-      INSERT INTO {schema}._jobs AS j
-        (id, run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
-         key, queue, flags)
-      SELECT
-        g.number, d.due, _at, _at, g.keep, {schema}._due_state(d.due, g.queue, _at),
-        coalesce(g.priority, 0), g.max_attempts,
-        {schema}._accepted(g.task, g.queue, g.key, g.max_attempts, g.flags, g.keep),
-        {schema}._sound(coalesce(g.payload, 'null')), g.key, g.queue, g.flags
-      FROM given AS g
-      CROSS JOIN LATERAL (SELECT {schema}._finite(coalesce(
-        timestamptz 'epoch' + g.run_at * interval '1 microsecond',
-        _at + coalesce(g.delay, 0) * interval '1 microsecond'
-      )) AS due) AS d
-      WHERE g.key IS NULL OR g.turn = 1
-      ORDER BY g.key NULLS FIRST, g.place
-      ON CONFLICT (key) WHERE key IS NOT NULL AND state <> 'cancelled' DO UPDATE SET
-        task = excluded.task, payload = {schema}._joined(j.payload, excluded.payload),
-        queue = excluded.queue, max_attempts = excluded.max_attempts,
-        priority = excluded.priority, flags = excluded.flags, keep = excluded.keep,
-        attempts = 0, resets = 0, suspect = false, last_error = NULL, progress = NULL,
-        log = NULL, finished_at = NULL, revision = j.revision + 1, updated_at = _at,
-        run_at = CASE
-          WHEN mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0 THEN j.run_at
-          ELSE excluded.run_at
-        END,
-        state = CASE
-          WHEN mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0
-            THEN {schema}._due_state(j.run_at, excluded.queue, _at)
-          ELSE excluded.state
-        END
-      WHERE j.state <> 'running' AND (j.state <> 'ready' OR j.queue IS NULL)
-      RETURNING j.id, j.key, j.queue, j.state, j.run_at
-    )
-    SELECT
-      array_agg(coalesce(n.id, k.id) ORDER BY g.place),
-      bool_or(coalesce(n.state, k.state) <> 'scheduled'),
-      bool_or(coalesce(n.state, k.state) = 'scheduled'
-        AND coalesce(n.run_at, k.run_at) <= _at + {soon}),
-      array_agg(DISTINCT coalesce(n.queue, k.queue))
-        FILTER (WHERE coalesce(n.state, k.state) = 'waiting')
-    INTO ids, is_due, is_soon, queues
-    FROM given AS g
-    LEFT JOIN written AS n ON n.id = g.number
-    LEFT JOIN written AS k ON k.key = g.key AND g.turn = 1;
-    IF queues IS NOT NULL THEN
-      INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(queues) AS q;
-    END IF;
-    IF is_due THEN
-      PERFORM pg_notify({channel}, '');
-    END IF;
-    IF is_soon THEN
-      PERFORM pg_notify({channel}, 'due');
-    END IF;
-    IF array_position(ids, NULL) IS NULL THEN
-      RETURN ids;
-    END IF;
-  END IF;
-  FOR spec IN
-    SELECT x.* FROM ROWS FROM (json_to_recordset(_jobs) AS (
+      array_agg(ROW(
+        x.task, coalesce(x.payload, 'null'), x.queue,
+        {schema}._finite(coalesce(
+          timestamptz 'epoch' + x.run_at * interval '1 microsecond',
+          _at + coalesce(x.delay, 0) * interval '1 microsecond'
+        )),
+        x.max_attempts, x.key, m.mode, coalesce(x.priority, 0), x.flags, x.keep
+      )::{schema}._request ORDER BY x.place),
+      CASE WHEN min(m.mode) = max(m.mode) THEN min(m.mode) END
+    INTO requests, mode
+    FROM ROWS FROM (json_to_recordset(_jobs) AS (
       task text, payload json, queue text, run_at bigint, delay bigint, max_attempts integer,
       key text, key_mode text, priority integer, flags text[], keep float8
     )) WITH ORDINALITY AS x
-      (task, payload, queue, run_at, delay, max_attempts, key, key_mode, priority, flags,
-       keep, place)
-    WHERE ids[x.place] IS NULL
-    ORDER BY x.key NULLS FIRST, x.place
-  LOOP
-    ids[spec.place] := {schema}._add_job(
-      spec.task, coalesce(spec.payload, 'null'), spec.queue,
-      {schema}._finite(coalesce(
-        timestamptz 'epoch' + spec.run_at * interval '1 microsecond',
-        _at + coalesce(spec.delay, 0) * interval '1 microsecond'
-      )),
-      spec.max_attempts, spec.key, coalesce(spec.key_mode, 'replace'),
-      coalesce(spec.priority, 0), spec.flags, spec.keep, _at, numbers[spec.place]
-    );
-  END LOOP;
+      (task, payload, queue, run_at, delay, max_attempts, key, key_mode, priority, flags, keep,
+       place)
+    CROSS JOIN LATERAL (SELECT coalesce(x.key_mode, 'replace') AS mode) AS m;
+    RETURN {schema}._add_keyed(requests, mode, _at);
+  END IF;
+  WITH added AS (
+    INSERT INTO {schema}._jobs AS j
+      (run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
+       queue, flags)
+    SELECT
+      d.due, _at, _at, x.keep, {schema}._due_state(d.due, x.queue, _at),
+      coalesce(x.priority, 0), x.max_attempts,
+      {schema}._accepted(x.task, x.queue, NULL, x.max_attempts, x.flags, x.keep),
+      {schema}._sound(coalesce(x.payload, 'null')), x.queue, x.flags
+    FROM ROWS FROM (json_to_recordset(_jobs) AS (
+      task text, payload json, queue text, run_at bigint, delay bigint, max_attempts integer,
+      priority integer, flags text[], keep float8
+    )) WITH ORDINALITY AS x
+      (task, payload, queue, run_at, delay, max_attempts, priority, flags, keep, place)
+    CROSS JOIN LATERAL (SELECT {schema}._finite(coalesce(
+      timestamptz 'epoch' + x.run_at * interval '1 microsecond',
+      _at + coalesce(x.delay, 0) * interval '1 microsecond'
+    )) AS due) AS d
+    ORDER BY x.place
+    RETURNING j.id, j.queue, j.state, j.run_at
+  )
+  SELECT
+    array_agg(a.id ORDER BY a.id),
+    array_agg(DISTINCT a.queue) FILTER (WHERE a.state = 'waiting'),
+    bool_or(a.state <> 'scheduled'),
+    bool_or(a.state = 'scheduled' AND a.run_at <= _at + {soon})
+  INTO ids, queues, is_due, is_soon FROM added AS a;
+  PERFORM {schema}._announce(queues, is_due, is_soon);
   RETURN ids;
 END $$;
 
