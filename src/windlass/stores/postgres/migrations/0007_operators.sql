@@ -105,7 +105,7 @@ BEGIN
     WHERE k.id = ANY (_ids) AND {schema}._is_open(k, _held)
     RETURNING ({schema}._public(k, NULL)).*;
     PERFORM {schema}._announce(
-      array_agg(DISTINCT k.queue) FILTER (WHERE k.state = 'waiting'),
+      array_agg(k.queue) FILTER (WHERE k.state = 'waiting'),
       bool_or(k.state IN ('ready', 'waiting')),
       bool_or(k.state = 'scheduled' AND k.run_at <= _at + {soon})
     ) FROM {schema}._jobs AS k WHERE k.id = ANY (_ids) AND {schema}._is_open(k, _held);

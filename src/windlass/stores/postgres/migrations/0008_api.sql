@@ -129,14 +129,14 @@ BEGIN
     ORDER BY x.place;
     RETURN;
   END IF;
+  -- Nothing here changes the order in which they are given: a sort of so many would go to the disk.
   RETURN QUERY
   WITH given AS MATERIALIZED (  -- what is a column is no call below, however often it is used
     SELECT s.identifier, {schema}._fitting(s.payload, most) AS payload, s.queue_name,
       coalesce({schema}._finite(s.run_at), now()) AS due, s.max_attempts,
       coalesce(s.priority, 0) AS priority,
-      CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END AS flags, s.place
-    FROM unnest(specs) WITH ORDINALITY AS s (
-      identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, place)
+      CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END AS flags
+    FROM unnest(specs) AS s
   ),
   added AS (
     INSERT INTO {schema}._jobs AS j
@@ -145,18 +145,17 @@ BEGIN
       g.due, at, at, {schema}._due_state(g.due, g.queue_name, at), g.priority, g.max_attempts,
       {schema}._accepted(g.identifier, g.queue_name, NULL, g.max_attempts, g.flags, NULL),
       {schema}._sound(g.payload), g.queue_name, g.flags
-    FROM given AS g ORDER BY g.place
+    FROM given AS g
     RETURNING j.*
   )
   SELECT ({schema}._public(a, NULL)).* FROM added AS a
   WHERE (
     SELECT {schema}._announce(
-      array_agg(DISTINCT x.queue) FILTER (WHERE x.state = 'waiting'),
+      ARRAY(SELECT DISTINCT w.queue FROM added AS w WHERE w.state = 'waiting'),
       bool_or(x.state <> 'scheduled'),
       bool_or(x.state = 'scheduled' AND x.run_at <= at + {soon})
     ) FROM added AS x
-  )
-  ORDER BY a.id;
+  );
 END $$;
 
 -- Delete the job with that key, or null. One that runs loses its key and will not run again.
