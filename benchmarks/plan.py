@@ -23,6 +23,8 @@ class Plan:
     beside_rounds: tuple[int, int] = (5, 3)
     held_seconds: float = 180.0
     wal_jobs: int = 20_000
+    sql_jobs: int = 20_000
+    """Jobs of each SQL call about many."""
     sqlite_jobs: int = 100_000
 
     @property
@@ -61,5 +63,6 @@ QUICK = Plan(
     beside_rounds=(1, 1),
     held_seconds=8.0,
     wal_jobs=4_000,
+    sql_jobs=5_000,
     sqlite_jobs=20_000,
 )

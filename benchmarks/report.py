@@ -233,6 +233,9 @@ def _method(result: Result) -> str:
 - **Bulk enqueue**: one process, timed by itself and counted in the database: it is what loads the
   drain, windlass half of it in calls of 500 and half of it in calls of 2,000.
 - **One by one**: calls for {plan.seconds:g} s, each durable before the caller's next.
+- **Bulk SQL calls**: jobs a second of one call of each function for {plan.sql_jobs:,} jobs, or for
+  half of them by their ids, with what it is given made before and all that it returns read; after
+  the same calls for ten jobs, in one session, with a checkpoint before each.
 - **Start and stop**: medians of up to 10 starts, on PostgreSQL with the schema in place.
 - **Beside a backlog**: {plan.beside_jobs:,} jobs are added and drained beside what lies about, kind
   by kind in turn with a clean drain, {plan.beside_rounds[0]} and {plan.beside_rounds[1]} rounds.

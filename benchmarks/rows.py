@@ -32,6 +32,7 @@ ROWS = {
     "two": "the same with two worker processes",
     "cycle": "a producer and a worker at once",
     "single": "enqueue one by one, by one caller and by 16 at once",
+    "sql": "SQL functions about many jobs at once",
     "sqlite": "the cycle on SQLite files",
     "wal": "bytes and records of the log for each job",
     "pickup": "latency of an idle worker",
@@ -41,7 +42,7 @@ ROWS = {
     "backlog-large": "the same beside ten times as many",
     "held": "a steady rate while a transaction holds the horizon",
 }
-_ROUNDS = ("drain", "cycle", "single", "sqlite")
+_ROUNDS = ("drain", "cycle", "single", "sql", "sqlite")
 """Those of each round; `two` is beside `drain`, so that both are measured in the same minute."""
 _START = 4.0
 """Seconds that a new database and new processes take, roughly."""
@@ -106,6 +107,8 @@ def _taking_part(row: str, first: bool) -> tuple[System, ...]:
             return _POSTGRES if first else _MAIN
         case "single":
             return (*_MAIN, PGQUEUER_100, PROCRASTINATE) if first else _MAIN
+        case "sql":
+            return (WINDLASS, GRAPHILE)
         case _:
             return (WINDLASS, HUEY, HUEY_UNSAFE)
 
@@ -121,6 +124,8 @@ def _of_a_round(plan: Plan, row: str, number: int, system: System) -> Iterator[S
         case "single":
             many = system is WINDLASS or (number == 1 and system is not BARE)
             yield _single(plan, system, number, (1, CALLERS) if many else (1,))
+        case "sql":
+            yield _sql_calls(plan, system, number)
         case _:
             own_file = system is WINDLASS
             yield _own_file_cycle(plan, number) if own_file else _file_cycle(plan, system, number)
@@ -157,6 +162,14 @@ def _single(plan: Plan, system: System, number: int, callers: Sequence[int]) -> 
         yield system.name, number, figures
 
     return Step("single", system.name, number, (_START + plan.seconds) * len(callers), play)
+
+
+def _sql_calls(plan: Plan, system: System, number: int) -> Step:
+    def play(stage: Stage) -> Found:
+        figures = scenarios.sql_calls(stage.cluster, system, plan.sql_jobs)
+        yield system.name, number, _named("sql", figures)
+
+    return Step("sql", system.name, number, _START + plan.sql_jobs / 5_000, play)
 
 
 def _own_file_cycle(plan: Plan, number: int) -> Step:

@@ -202,6 +202,57 @@ def singly(cluster: Cluster, system: System, seconds: float, callers: int) -> Fi
     return {"one" if callers == 1 else f"one{callers}": taken["count"] / taken["seconds"]}
 
 
+_GIVEN = """
+CREATE TEMP TABLE given AS SELECT
+  ARRAY(SELECT ('noop', json_build_object('id', n), NULL, NULL, NULL, NULL, NULL, NULL)
+    ::{schema}.job_spec FROM generate_series(1, {jobs}) AS n) AS plain,
+  ARRAY(SELECT ('noop', json_build_object('id', n), NULL, NULL, NULL, 'key ' || n, NULL, NULL)
+    ::{schema}.job_spec FROM generate_series(1, {jobs}) AS n) AS keyed,
+  NULL::bigint[] AS ids
+"""
+
+
+def sql_calls(cluster: Cluster, system: System, jobs: int) -> Figures:
+    """Jobs a second of each SQL function that takes many, in one call; half of the jobs for those
+    that take ids. What a call is given is there before, and all that it returns is read."""
+    with place(cluster, system) as here, psycopg.connect(here.url, autocommit=True) as caller:
+        for size in (10, jobs):  # the first calls of a session make plans
+            figures = _call_all(caller, system.schema, size)
+    return figures
+
+
+def _call_all(caller: psycopg.Connection, schema: str, jobs: int) -> Figures:
+    figures: Figures = {}
+
+    def ask(name: str, call: str, ids: Sequence[int] = ()) -> list[int]:
+        caller.execute("UPDATE given SET ids = %s", [list(ids)])
+        caller.execute("CHECKPOINT")
+        statement = f"SELECT array_agg(c.id) FROM given CROSS JOIN LATERAL {schema}.{call} AS c"
+        since = time.perf_counter()
+        row = caller.execute(statement.encode()).fetchone()
+        taken = time.perf_counter() - since
+        assert row is not None
+        found: list[int] = row[0]
+        if len(found) != (len(ids) or jobs):
+            raise RuntimeError(f"{schema}.{call} returned {len(found)} jobs")
+        figures[name] = len(found) / taken
+        return found
+
+    caller.execute(_GIVEN.format(schema=schema, jobs=jobs).encode())
+    added = ask("add", "add_jobs(given.plain)")
+    some, others = added[: jobs // 2], added[jobs // 2 :]
+    ask("reschedule", "reschedule_jobs(given.ids, run_at := now())", some)
+    ask("fail", "permanently_fail_jobs(given.ids)", some)
+    ask("complete", "complete_jobs(given.ids)", others)
+    ask("new_keys", "add_jobs(given.keyed)")
+    keyed = ask("old_keys", "add_jobs(given.keyed)")
+    caller.execute(
+        f"SELECT count(*) FROM {schema}.complete_jobs(%s::bigint[])".encode(), [some + keyed]
+    )
+    caller.execute("DROP TABLE given")
+    return figures
+
+
 def cycle(cluster: Cluster, system: System, jobs: int) -> Figures:
     with place(cluster, system) as here:
         return {"cycle": cycle_at(here, jobs)}

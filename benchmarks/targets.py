@@ -164,6 +164,7 @@ def targets(result: Result) -> Iterator[Target]:
     yield from _drains()
     yield from _starts()
     yield from _enqueues()
+    yield from _sql_calls(plan)
     yield Target(
         *("cycle, producer and worker at once", own("cycle"), 2, _rate),
         below=of(GRAPHILE, "cycle"),
@@ -260,6 +261,24 @@ def _enqueues() -> Iterator[Target]:
         below=own("one"),
         against="one caller",
     )
+
+
+def _sql_calls(plan: Plan) -> Iterator[Target]:
+    """More than graphile-worker's own, each."""
+    jobs = plan.sql_jobs
+    for figure, count, what in (
+        ("add", jobs, "`add_jobs`, without keys"),
+        ("new_keys", jobs, "`add_jobs`, with keys that are new"),
+        ("old_keys", jobs, "`add_jobs`, with keys that are there"),
+        ("reschedule", jobs // 2, "`reschedule_jobs`"),
+        ("fail", jobs // 2, "`permanently_fail_jobs`"),
+        ("complete", jobs // 2, "`complete_jobs`"),
+    ):
+        yield Target(
+            *(f"bulk SQL call: {what}, {count:,} jobs", own(f"sql.{figure}"), 1, _rate),
+            below=of(GRAPHILE, f"sql.{figure}"),
+            against="graphile-worker's function of that name",
+        )
 
 
 def _beside(plan: Plan) -> Iterator[Target]:

@@ -66,6 +66,8 @@ class System:
     bulk_rate: int = 40_000
     """Jobs a second of bulk enqueue, roughly; to tell how long a run will take."""
     options: dict[str, Any] = field(default_factory=dict)
+    schema: str = ""
+    """Where graphile-worker's SQL functions are, or ours of the same names."""
 
 
 def python_command(module: str) -> Callable[[], list[str]]:

@@ -62,6 +62,7 @@ def _system(name: str, worker: dict[str, Any], bulk: int, rate: int, told: str) 
         rate=rate,
         bulk=(bulk,),
         options={"worker": worker},
+        schema="graphile_worker",
     )
 
 

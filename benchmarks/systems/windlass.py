@@ -69,4 +69,5 @@ SYSTEM = System(
     rate=50_000,
     bulk=BULK,
     bulk_rate=60_000,
+    schema="windlass",
 )

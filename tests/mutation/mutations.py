@@ -422,8 +422,8 @@ MUTATIONS = (
         "order-keys",
         "Keyed jobs that are added together are locked in the order of their keys.",
         f"{_SQL}/0002_adding.sql",
-        "      ORDER BY g.key NULLS FIRST, g.place\n",
-        "      ORDER BY g.place\n",
+        "    ORDER BY r.key NULLS FIRST, r.place\n  ),",
+        "    ORDER BY r.place\n  ),",
         ("tests/postgres/test_lock_order.py::test_keys_that_are_added_in_opposite_orders",),
     ),
     Mutation(
@@ -481,6 +481,33 @@ MUTATIONS = (
             "tests/postgres/test_batches.py"
             "::test_an_operator_who_waits_while_a_scheduled_job_is_claimed",
         ),
+    ),
+    Mutation(
+        "look-again",
+        "An operator who changed jobs without locking them first looks for batches, and undoes it.",
+        f"{_SQL}/0007_operators.sql",
+        "    PERFORM {schema}._look_again(_ids, _bases);\n",
+        "    NULL;\n",
+        (
+            "tests/postgres/test_batches.py"
+            "::test_an_operator_who_waits_while_a_scheduled_job_is_claimed",
+        ),
+    ),
+    Mutation(
+        "new-keys",
+        "Keys that come while many are added are changed, and fail nobody's call.",
+        f"{_SQL}/0002_adding.sql",
+        "      EXCEPTION WHEN unique_violation THEN\n        NULL;  -- undone",
+        "      EXCEPTION WHEN division_by_zero THEN\n        NULL;  -- undone",
+        ("tests/postgres/test_lock_order.py::test_keys_that_come_while_they_are_added",),
+    ),
+    Mutation(
+        "old-keys",
+        "Keys that go while many are changed are added, and no request is lost.",
+        f"{_SQL}/0002_adding.sql",
+        "        IF cardinality(ids) = cardinality(_requests) THEN\n",
+        "        IF true THEN\n",
+        ("tests/postgres/test_lock_order.py::test_keys_that_go_while_they_are_changed",),
     ),
     Mutation(
         "latch",
@@ -580,8 +607,8 @@ MUTATIONS = (
         "due-rescheduled",
         "Workers hear of a job that an operator moves to a time soon.",
         f"{_SQL}/0007_operators.sql",
-        "PERFORM pg_notify({channel}, 'due') WHERE EXISTS (",
-        "PERFORM pg_notify({channel}, 'due') WHERE false AND EXISTS (",
+        "bool_or(k.state = 'scheduled' AND k.run_at <= _at + {soon})",
+        "false",
         (
             "tests/postgres/test_waking.py"
             "::test_jobs_to_come_notify_once_in_a_transaction_and_only_if_they_are_due_soon[pg18]",

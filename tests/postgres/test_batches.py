@@ -292,9 +292,12 @@ def test_an_operator_and_a_job_of_a_batch(made: Schema, verb: str) -> None:
     _with_store(made, work)
 
 
+@pytest.mark.parametrize("queue", [None, "q"], ids=["simple", "queued"])
 @pytest.mark.parametrize("verb", ["cancel", "complete", "fail", "reschedule"])
-def test_an_operator_who_waits_while_a_scheduled_job_is_claimed(made: Schema, verb: str) -> None:
-    """When it comes to the job, that runs."""
+def test_an_operator_who_waits_while_a_scheduled_job_is_claimed(
+    made: Schema, verb: str, queue: str | None
+) -> None:
+    """When it comes to the job, that runs. Simple jobs were changed by then, and are again."""
     call = {
         "cancel": "{0}._cancel_jobs(%s)",
         "complete": "{0}._complete_jobs(%s)",
@@ -304,7 +307,7 @@ def test_an_operator_who_waits_while_a_scheduled_job_is_claimed(made: Schema, ve
     clock = FakeClock()
 
     async def work(store: PostgresStore) -> None:
-        [held] = await store.enqueue([NewJob("b", queue="q")])
+        [held] = await store.enqueue([NewJob("b", queue=queue)])
         [later] = await store.enqueue([NewJob("a", delay=LATER)])
         with psycopg.connect(made.url) as owner, psycopg.connect(made.url) as operator:
             owner.execute(

@@ -96,6 +96,39 @@ def test_what_a_job_of_a_serial_queue_writes(made: Schema) -> None:
     assert settled.records <= 3 * JOBS + 40  # it goes, and a bell with its entry comes
 
 
+SPECS = (
+    "ARRAY(SELECT ('a', json_build_object('n', n), NULL, NULL, NULL, {key}, NULL, NULL)"
+    "::{{0}}.job_spec FROM generate_series(1, %s) AS n)"
+)
+ADD = f"SELECT count(*) FROM {{0}}.add_jobs({SPECS.format(key='NULL')})"
+ADD_KEYED = (
+    f"SELECT count(*) FROM {{0}}.add_jobs({SPECS.format(key=chr(39) + 'k' + chr(39) + ' || n')})"
+)
+IDS = "ARRAY(SELECT id FROM {0}._jobs)"
+BULK = {
+    # The row, and its entries by id and by task; and one by key, with no row written to try it.
+    "add": (None, ADD, 3),
+    "add with new keys": (None, ADD_KEYED, 4),
+    # A lock, as the row moves to another page; the row; and these three entries.
+    "add with old keys": (ADD_KEYED, ADD_KEYED, 5),
+    # The same with an entry by id and one by state: no lock before.
+    "reschedule": (ADD, f"SELECT count(*) FROM {{0}}.reschedule_jobs({IDS}, now())", 4),
+    "fail": (ADD, f"SELECT count(*) FROM {{0}}.permanently_fail_jobs({IDS})", 4),
+    "complete": (ADD, f"SELECT count(*) FROM {{0}}.complete_jobs({IDS})", 1),
+}
+"""What is called before, the call itself, and records of the log that it may write per job."""
+
+
+@pytest.mark.parametrize("name", BULK)
+def test_what_a_call_for_many_writes(made: Schema, name: str) -> None:
+    before, call, most = BULK[name]
+    with psycopg.connect(made.url, autocommit=True) as connection:
+        if before is not None:
+            connection.execute(before.format(made.name).encode(), [JOBS])
+        cost = _cost(connection, made, call, *([JOBS] if "%s" in call else []))
+    assert cost.records <= most * JOBS + 100
+
+
 def test_calls_per_batch(made: Schema) -> None:
     """One to add, one to claim, one to settle; taking away the ended batch is part of a claim. Only
     the very first claim also looks at the clock."""

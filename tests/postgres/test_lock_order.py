@@ -92,8 +92,10 @@ def _from_both_sides(
     ],
     ids=["cancel", "fail", "reschedule", "complete"],
 )
-def test_operators_who_name_jobs_in_opposite_orders(made: Schema, call: str) -> None:
-    ids = _add(made, [{"task": "a"}] * 5)
+@pytest.mark.parametrize("keyed", [False, True], ids=["simple", "keyed"])
+def test_operators_who_name_jobs_in_opposite_orders(made: Schema, call: str, keyed: bool) -> None:
+    jobs = [{"task": "a"} | ({"key": f"key {9 - n}"} if keyed else {}) for n in range(5)]
+    ids = _add(made, jobs)
     statement = "SELECT id FROM {0}." + call
     answers = _from_both_sides(made, ids[2], statement, ids, ids[::-1])
     assert {job for answer in answers for [job] in answer} == set(ids)
@@ -113,6 +115,44 @@ def test_keys_that_are_added_in_opposite_orders(made: Schema) -> None:
     statement = "SELECT ids FROM {0}._enqueue(%s, true)"
     answers = _from_both_sides(made, ids[2], statement, json.dumps(jobs), json.dumps(jobs[::-1]))
     assert answers == [[(ids,)], [(ids[::-1],)]]
+
+
+def _while_open(schema: Schema, before: str, value: Any, jobs: Any) -> list[int]:
+    """The ids that a call adds or changes which began while another transaction had done `before`,
+    and waited for its commit."""
+    statement = f"SELECT unnest(ids) FROM {schema.name}._enqueue(%s, true)".encode()
+    with (
+        psycopg.connect(schema.url) as owner,
+        psycopg.connect(schema.url, autocommit=True) as caller,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        owner.execute(before.format(schema.name).encode(), [value])
+        call = pool.submit(_fetch, caller, statement, json.dumps(jobs))
+        end = time.monotonic() + PATIENCE
+        while _ask(schema, WAITING, [caller.info.backend_pid]) != [(1,)]:
+            assert time.monotonic() < end and not call.done()
+        owner.commit()
+        return [job for [job] in call.result(PATIENCE)]
+
+
+def test_keys_that_come_while_they_are_added(made: Schema) -> None:
+    jobs = [{"task": "a", "key": f"key {n}"} for n in range(5)]
+    before = "SELECT FROM {0}._enqueue(%s, true)"
+    ids = _while_open(made, before, json.dumps(jobs[1:3]), jobs[::-1])
+    found = _ask(made, "SELECT id, key, revision FROM {0}._jobs ORDER BY key")
+    assert [(key, revision) for _, key, revision in found] == [
+        (f"key {n}", int(n in (1, 2))) for n in range(5)
+    ]
+    assert ids == [job for job, _, _ in found][::-1]
+
+
+def test_keys_that_go_while_they_are_changed(made: Schema) -> None:
+    jobs = [{"task": "a", "key": f"key {n}"} for n in range(5)]
+    old = _add(made, jobs)
+    ids = _while_open(made, "SELECT FROM {0}.remove_job(%s)", "key 2", jobs)
+    assert ids[:2] + ids[3:] == old[:2] + old[3:] and ids[2] not in old
+    found = _ask(made, "SELECT id, revision FROM {0}._jobs ORDER BY key")
+    assert found == [(job, int(job in old)) for job in ids]
 
 
 def test_schedules_that_are_told_of_in_opposite_orders(made: Schema) -> None:

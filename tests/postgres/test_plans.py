@@ -395,6 +395,34 @@ def test_a_worker_reads_the_jobs_it_asks_about_and_no_others(made: Schema, call:
             assert _number(connection, f"SELECT count(*) FROM {name}._jobs") == 4_500
 
 
+OPERATORS = {
+    # Whether all of them are simple, and the change; a rescheduled row has one version more, and is
+    # looked at once more to see what to tell of it.
+    "complete": ("complete_jobs({1})", 2),
+    "fail": ("permanently_fail_jobs({1})", 2),
+    "reschedule": ("reschedule_jobs({1}, now())", 4),
+}
+
+
+@pytest.mark.parametrize("verb", OPERATORS)
+def test_an_operator_reads_the_jobs_it_names_and_no_others(made: Schema, verb: str) -> None:
+    """As often as it must, also where the plan was made while the table was empty."""
+    name = made.name
+    call, times = OPERATORS[verb]
+    ids = "ARRAY(SELECT generate_series(%s::bigint, %s::bigint))"
+    statement = f"SELECT count(*) FROM {name}." + call.format(name, ids)
+    ready = READY.format(name, "'a'", "0", "0", 5_000)
+    with psycopg.connect(made.url) as connection:
+        _number(connection, statement, 1, 2)
+        connection.execute(ready.encode())
+        first = _number(connection, f"SELECT min(id) FROM {name}._jobs")
+        connection.commit()
+        before = _number(connection, READ.format(name)) + _number(connection, SCANNED.format(name))
+        assert _number(connection, statement, first + 100, first + 599) == 500
+        read = _number(connection, READ.format(name)) + _number(connection, SCANNED.format(name))
+        assert read - before <= times * 500 + SPARE
+
+
 def test_a_claim_is_one_statement_and_so_is_a_batch_of_outcomes(made: Schema) -> None:
     async def count() -> tuple[int, int, int]:
         store = PostgresStore(made.url, schema_name=made.name)

@@ -95,6 +95,9 @@ FIGURES = {
     "two": ("drain2", "worker_cpu2", "server_cpu2"),
     "cycle": ("cycle",),
     "single": ("one", "one16"),
+    "sql": tuple(
+        f"sql.{call}" for call in ("add", "new_keys", "old_keys", "reschedule", "fail", "complete")
+    ),
     "sqlite": ("sqlite",),
     "wal": ("wal_bytes",),
     "pickup": ("pickup50", "pickup95"),

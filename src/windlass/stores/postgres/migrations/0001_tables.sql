@@ -176,6 +176,27 @@ CREATE TYPE {schema}.job_spec AS (
   flags text[]
 );
 
+-- What the public functions return: the columns of the view `jobs`, and the payload.
+CREATE TYPE {schema}.job AS (
+  id bigint,
+  queue_name text,
+  task_identifier text,
+  priority integer,
+  run_at timestamptz,
+  attempts integer,
+  max_attempts integer,
+  last_error text,
+  created_at timestamptz,
+  updated_at timestamptz,
+  key text,
+  locked_at timestamptz,
+  locked_by text,
+  revision integer,
+  flags text[],
+  payload json,
+  state text
+);
+
 -- ── how a job is seen ──
 --
 -- One value that no program can read would stop every program that reads many rows. What adds jobs
@@ -226,3 +247,20 @@ RETURN json_build_array(
   NULL::bigint, {schema}._span((h).keep), (h).last_error, (h).output::text, (h).progress::text, (h).log::text,
   {schema}._micros((h).created_at), {schema}._micros((h).finished_at),
   {schema}._micros((h).finished_at), {schema}._micros((h).expires_at));
+
+-- A job as the public functions return it. Without a query in its body, so that it is no call.
+CREATE FUNCTION {schema}._public(j {schema}._jobs, worker text) RETURNS {schema}.job
+LANGUAGE sql STABLE
+RETURN ROW(
+  (j).id, (j).queue, (j).task, (j).priority, (j).run_at,
+  CASE
+    WHEN (j).superseded OR (j).state = 'failed'
+      THEN greatest((j).attempts, coalesce((j).max_attempts, {max_attempts}))
+    ELSE (j).attempts
+  END,
+  coalesce((j).max_attempts, {max_attempts}), (j).last_error, (j).created_at, (j).updated_at,
+  (j).key, (j).claimed_at, worker, (j).revision, (j).flags, (j).payload,
+  CASE (j).state  -- a conversion costs several times what a comparison does
+    WHEN 'ready' THEN 'ready' WHEN 'waiting' THEN 'ready' WHEN 'failed' THEN 'failed'
+    WHEN 'scheduled' THEN 'scheduled' WHEN 'completed' THEN 'completed' ELSE (j).state::text
+  END)::{schema}.job;

@@ -45,10 +45,14 @@ BEGIN
 END $$;
 
 -- The same, with a walk over the value only where the text gives a reason: an escape, a number with
--- an exponent or many digits, and as many brackets as it takes to be deep.
+-- an exponent or many digits, and as many brackets as it takes to be deep. To look for many digits
+-- costs more than all the rest, so it is not done where they have no room.
 CREATE FUNCTION {schema}._sound(payload json) RETURNS json LANGUAGE sql IMMUTABLE
 RETURN CASE
-  WHEN payload::text ~ '\\u|[0-9][eE][+]?[0-9]{2}|[0-9]{25}'
+  WHEN CASE
+      WHEN octet_length(payload::text) < 25 THEN payload::text ~ '\\u|[0-9][eE][+]?[0-9]{2}'
+      ELSE payload::text ~ '\\u|[0-9][eE][+]?[0-9]{2}|[0-9]{25}'
+    END
     OR octet_length(payload::text) > 128
       AND 2 * octet_length(payload::text) - octet_length(replace(payload::text, '[', ''))
         - octet_length(replace(payload::text, '{', '')) > 64
@@ -104,6 +108,20 @@ RETURN CASE
   ELSE (left(rtrim(old::text, E' \t\n\r'), -1) || ','
     || substr(ltrim(new::text, E' \t\n\r'), 2))::json
 END;
+
+-- What a job is to be, from Python or from SQL, with the mode of its key.
+CREATE TYPE {schema}._request AS (
+  task text,
+  payload json,
+  queue text,
+  due timestamptz,
+  max_attempts integer,
+  key text,
+  mode text,
+  priority integer,
+  flags text[],
+  keep float8
+);
 
 -- Add one job, or change the one that has its key; its id. A request is never lost: when the key
 -- appears or goes in the meantime it looks again.
@@ -179,6 +197,181 @@ BEGIN
   RETURN new_id;
 END $$;
 
+-- Tell workers of jobs that were written: bells for the queues in which one waits, and a hint where
+-- one may start or is due soon. Always true.
+CREATE FUNCTION {schema}._announce(_queues text[], _is_due boolean, _is_soon boolean)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  IF _queues <> '{}' THEN
+    INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(_queues) AS q;
+  END IF;
+  IF _is_due THEN
+    PERFORM pg_notify({channel}, '');
+  END IF;
+  IF _is_soon THEN
+    PERFORM pg_notify({channel}, 'due');
+  END IF;
+  RETURN true;
+END $$;
+
+-- Write many jobs in one statement, in the order of their keys, as everybody locks rows: two calls at
+-- once never deadlock. `_numbers` are ids for those that are new. Their ids, in the order given.
+--
+-- `_write_any` adds and changes; it locks, and answers NULL for, those that run, that are the head of
+-- a queue, or whose key comes for the second time. Two others do a third less where they can be used:
+-- `_write_new` only adds, and fails with unique_violation where a key is there; `_write_old` only
+-- changes, and answers fewer ids where one is not there. None of their plans sorts jobs by anything
+-- but their keys before they are written, or compares each with each.
+DO $build$
+DECLARE
+  changes text := $changes$
+      task = %1$s.task, payload = {schema}._joined(j.payload, %1$s.payload), queue = %1$s.queue,
+      max_attempts = %1$s.max_attempts, priority = %1$s.priority, flags = %1$s.flags,
+      keep = %1$s.keep, attempts = 0, resets = 0, suspect = false, last_error = NULL,
+      progress = NULL, log = NULL, finished_at = NULL, revision = j.revision + 1, updated_at = _at,
+      run_at = CASE
+        WHEN _mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0 THEN j.run_at
+        ELSE %1$s.run_at
+      END,
+      state = CASE
+        WHEN _mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0
+          THEN {schema}._due_state(j.run_at, %1$s.queue, _at)
+        ELSE %1$s.state
+      END$changes$;
+  may_change text := $where$j.state <> 'running' AND (j.state <> 'ready' OR j.queue IS NULL)$where$;
+  addition text := $addition$
+    INSERT INTO {schema}._jobs AS j
+      (id, run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
+       key, queue, flags)
+    SELECT
+      g.number, g.run_at, _at, _at, g.keep, g.state, g.priority, g.max_attempts, g.task, g.payload,
+      g.key, g.queue, g.flags
+    FROM given AS g WHERE g.is_first
+    %s RETURNING j.id, j.key, j.queue, j.state, j.run_at$addition$;
+  variant record;
+BEGIN
+  FOR variant IN
+    VALUES
+      ('_write_any', 'enable_nestloop',
+       'r.key IS NULL OR lag(r.key) OVER (ORDER BY r.key NULLS FIRST, r.place) IS DISTINCT FROM r.key',
+       format(addition, $any$ON CONFLICT (key) WHERE key IS NOT NULL AND state <> 'cancelled'
+    DO UPDATE SET$any$ || format(changes, 'excluded') || ' WHERE ' || may_change),
+       $ids$(
+      SELECT array_agg(CASE WHEN g.key IS NULL THEN g.number ELSE w.id END ORDER BY g.place)
+      FROM given AS g LEFT JOIN written AS w ON w.key = g.key AND g.is_first)$ids$),
+      ('_write_new', 'enable_nestloop', 'true', format(addition, ''), '_numbers'),
+      ('_write_old', 'enable_hashjoin = off SET enable_mergejoin', 'true',
+       'UPDATE {schema}._jobs AS j SET' || format(changes, 'g')
+         || $old$ FROM given AS g WHERE j.key = g.key AND j.state <> 'cancelled' AND $old$
+         || may_change
+         || ' RETURNING j.id, g.place, j.queue, j.state, j.run_at',
+       '(SELECT array_agg(w.id ORDER BY w.place) FROM written AS w)')
+  LOOP
+    EXECUTE format($function$
+CREATE FUNCTION {schema}.%s(
+  _requests {schema}._request[], _numbers bigint[], _mode text, _at timestamptz
+) RETURNS bigint[] LANGUAGE plpgsql
+SET %s = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $write$
+DECLARE
+  ids bigint[];
+  queues text[];
+  is_due boolean;
+  is_soon boolean;
+BEGIN
+  WITH given AS (
+    SELECT
+      r.place, _numbers[r.place] AS number, %s AS is_first, r.due AS run_at, r.keep,
+      {schema}._due_state(r.due, r.queue, _at) AS state, r.priority, r.max_attempts,
+      {schema}._accepted(r.task, r.queue, r.key, r.max_attempts, r.flags, r.keep) AS task,
+      {schema}._sound(r.payload) AS payload, r.key, r.queue, r.flags
+    FROM unnest(_requests) WITH ORDINALITY AS r
+      (task, payload, queue, due, max_attempts, key, mode, priority, flags, keep, place)
+    ORDER BY r.key NULLS FIRST, r.place
+  ),
+  written AS (%s)
+  SELECT
+    %s, ARRAY(SELECT DISTINCT w.queue FROM written AS w WHERE w.state = 'waiting'),
+    n.is_due, n.is_soon
+  INTO ids, queues, is_due, is_soon FROM (
+    SELECT
+      bool_or(w.state <> 'scheduled') AS is_due,
+      bool_or(w.state = 'scheduled' AND w.run_at <= _at + {soon}) AS is_soon
+    FROM written AS w
+  ) AS n;
+  PERFORM {schema}._announce(queues, is_due, is_soon);
+  RETURN ids;
+END $write$
+    $function$,
+      variant.column1, variant.column2, variant.column3, variant.column4, variant.column5);
+  END LOOP;
+END $build$;
+
+-- Add many jobs, some of them with keys, or change those that have these keys. Their ids, in the
+-- order given. `_mode` is the mode of all of them, and NULL where they differ.
+CREATE FUNCTION {schema}._add_keyed(
+  _requests {schema}._request[], _mode text, _at timestamptz
+) RETURNS bigint[] LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+  ids bigint[];
+  request record;
+  numbers bigint[];
+BEGIN
+  IF _mode IN ('replace', 'preserve_run_at') AND cardinality(_requests) > 1 THEN
+    IF NOT EXISTS (  -- a key that no job has, or whose job `_write_old` cannot change
+      SELECT FROM unnest(_requests) AS r WHERE (
+        SELECT j.state <> 'running' AND (j.state <> 'ready' OR j.queue IS NULL)
+        FROM {schema}._jobs AS j WHERE j.key = r.key AND j.state <> 'cancelled'
+      ) IS NOT TRUE
+    ) THEN
+      BEGIN
+        ids := {schema}._write_old(_requests, NULL, _mode, _at);
+        IF cardinality(ids) = cardinality(_requests) THEN
+          RETURN ids;
+        END IF;
+        RAISE unique_violation;  -- one has gone or was claimed meanwhile, or a key comes twice
+      EXCEPTION WHEN unique_violation THEN
+        ids := NULL;  -- undone
+      END;
+    END IF;
+  END IF;
+  numbers := ARRAY(
+    SELECT nextval({sequence}) FROM generate_series(1, cardinality(_requests))
+  );
+  IF _mode IN ('replace', 'preserve_run_at') AND cardinality(_requests) > 1 THEN
+    IF NOT EXISTS (
+      SELECT FROM unnest(_requests) AS r WHERE (
+        SELECT true FROM {schema}._jobs AS j WHERE j.key = r.key AND j.state <> 'cancelled'
+      )
+    ) THEN
+      BEGIN
+        RETURN {schema}._write_new(_requests, numbers, _mode, _at);
+      EXCEPTION WHEN unique_violation THEN
+        NULL;  -- undone: a key has come meanwhile, or comes twice
+      END;
+    END IF;
+    ids := {schema}._write_any(_requests, numbers, _mode, _at);
+    IF array_position(ids, NULL) IS NULL THEN
+      RETURN ids;
+    END IF;
+  END IF;
+  FOR request IN
+    SELECT r.* FROM unnest(_requests) WITH ORDINALITY AS r
+      (task, payload, queue, due, max_attempts, key, mode, priority, flags, keep, place)
+    WHERE ids[r.place] IS NULL
+    ORDER BY r.key NULLS FIRST, r.place
+  LOOP
+    ids[request.place] := {schema}._add_job(
+      request.task, request.payload, request.queue, request.due, request.max_attempts,
+      request.key, request.mode, request.priority, request.flags, request.keep, _at,
+      numbers[request.place]
+    );
+  END LOOP;
+  RETURN ids;
+END $$;
+
 -- Many jobs in one call: a JSON array of objects with the names of `windlass.store.records.NewJob`,
 -- instants and delays in microseconds. Their ids, in the order given.
 CREATE FUNCTION {schema}._add_jobs(_jobs json, _is_keyed boolean, _at timestamptz)
@@ -188,146 +381,58 @@ DECLARE
   is_due boolean;
   is_soon boolean;
   queues text[];
-  spec record;
-  numbers bigint[];
+  requests {schema}._request[];
   mode text;
 BEGIN
-  IF NOT _is_keyed THEN
-    WITH added AS (
-      INSERT INTO {schema}._jobs AS j
-        (run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
-         queue, flags)
-      SELECT
-        d.due, _at, _at, x.keep, {schema}._due_state(d.due, x.queue, _at),
-        coalesce(x.priority, 0), x.max_attempts,
-        {schema}._accepted(x.task, x.queue, NULL, x.max_attempts, x.flags, x.keep),
-        {schema}._sound(coalesce(x.payload, 'null')), x.queue, x.flags
-      FROM ROWS FROM (json_to_recordset(_jobs) AS (
-        task text, payload json, queue text, run_at bigint, delay bigint, max_attempts integer,
-        priority integer, flags text[], keep float8
-      )) WITH ORDINALITY AS x
-        (task, payload, queue, run_at, delay, max_attempts, priority, flags, keep, place)
-      CROSS JOIN LATERAL (SELECT {schema}._finite(coalesce(
-        timestamptz 'epoch' + x.run_at * interval '1 microsecond',
-        _at + coalesce(x.delay, 0) * interval '1 microsecond'
-      )) AS due) AS d
-      ORDER BY x.place
-      RETURNING j.id, j.queue, j.state, j.run_at
-    )
+  IF _is_keyed THEN
     SELECT
-      array_agg(a.id ORDER BY a.id),
-      bool_or(a.state <> 'scheduled'),
-      bool_or(a.state = 'scheduled' AND a.run_at <= _at + {soon}),
-      array_agg(DISTINCT a.queue) FILTER (WHERE a.state = 'waiting')
-    INTO ids, is_due, is_soon, queues FROM added AS a;
-    IF queues IS NOT NULL THEN
-      INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(queues) AS q;
-    END IF;
-    IF is_due THEN
-      PERFORM pg_notify({channel}, '');
-    END IF;
-    IF is_soon THEN
-      PERFORM pg_notify({channel}, 'due');
-    END IF;
-    RETURN ids;
-  END IF;
-  numbers := ARRAY(
-    SELECT nextval({sequence}) FROM generate_series(1, json_array_length(_jobs))
-  );
-  SELECT min(coalesce(x.key_mode, 'replace')) INTO mode
-  FROM json_to_recordset(_jobs) AS x (key_mode text)
-  HAVING count(*) > 1 AND count(DISTINCT coalesce(x.key_mode, 'replace')) = 1;
-  -- In the order of their keys, as everybody locks rows: two calls at once never deadlock. One
-  -- statement for many writes those that are new or wait; it locks, and leaves to the loop below,
-  -- those that run, that are the head of a queue, or whose key comes for the second time.
-  IF mode IN ('replace', 'preserve_run_at') THEN
-    WITH given AS MATERIALIZED (
-      SELECT x.*, numbers[x.place] AS number,
-        row_number() OVER (PARTITION BY x.key ORDER BY x.place) AS turn
-      FROM ROWS FROM (json_to_recordset(_jobs) AS (
-        task text, payload json, queue text, run_at bigint, delay bigint, max_attempts integer,
-        key text, priority integer, flags text[], keep float8
-      )) WITH ORDINALITY AS x
-        (task, payload, queue, run_at, delay, max_attempts, key, priority, flags, keep, place)
-    ),
-    written AS (
-      INSERT INTO {schema}._jobs AS j
-        (id, run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
-         key, queue, flags)
-      SELECT
-        g.number, d.due, _at, _at, g.keep, {schema}._due_state(d.due, g.queue, _at),
-        coalesce(g.priority, 0), g.max_attempts,
-        {schema}._accepted(g.task, g.queue, g.key, g.max_attempts, g.flags, g.keep),
-        {schema}._sound(coalesce(g.payload, 'null')), g.key, g.queue, g.flags
-      FROM given AS g
-      CROSS JOIN LATERAL (SELECT {schema}._finite(coalesce(
-        timestamptz 'epoch' + g.run_at * interval '1 microsecond',
-        _at + coalesce(g.delay, 0) * interval '1 microsecond'
-      )) AS due) AS d
-      WHERE g.key IS NULL OR g.turn = 1
-      ORDER BY g.key NULLS FIRST, g.place
-      ON CONFLICT (key) WHERE key IS NOT NULL AND state <> 'cancelled' DO UPDATE SET
-        task = excluded.task, payload = {schema}._joined(j.payload, excluded.payload),
-        queue = excluded.queue, max_attempts = excluded.max_attempts,
-        priority = excluded.priority, flags = excluded.flags, keep = excluded.keep,
-        attempts = 0, resets = 0, suspect = false, last_error = NULL, progress = NULL,
-        log = NULL, finished_at = NULL, revision = j.revision + 1, updated_at = _at,
-        run_at = CASE
-          WHEN mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0 THEN j.run_at
-          ELSE excluded.run_at
-        END,
-        state = CASE
-          WHEN mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0
-            THEN {schema}._due_state(j.run_at, excluded.queue, _at)
-          ELSE excluded.state
-        END
-      WHERE j.state <> 'running' AND (j.state <> 'ready' OR j.queue IS NULL)
-      RETURNING j.id, j.key, j.queue, j.state, j.run_at
-    )
-    SELECT
-      array_agg(coalesce(n.id, k.id) ORDER BY g.place),
-      bool_or(coalesce(n.state, k.state) <> 'scheduled'),
-      bool_or(coalesce(n.state, k.state) = 'scheduled'
-        AND coalesce(n.run_at, k.run_at) <= _at + {soon}),
-      array_agg(DISTINCT coalesce(n.queue, k.queue))
-        FILTER (WHERE coalesce(n.state, k.state) = 'waiting')
-    INTO ids, is_due, is_soon, queues
-    FROM given AS g
-    LEFT JOIN written AS n ON n.id = g.number
-    LEFT JOIN written AS k ON k.key = g.key AND g.turn = 1;
-    IF queues IS NOT NULL THEN
-      INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(queues) AS q;
-    END IF;
-    IF is_due THEN
-      PERFORM pg_notify({channel}, '');
-    END IF;
-    IF is_soon THEN
-      PERFORM pg_notify({channel}, 'due');
-    END IF;
-    IF array_position(ids, NULL) IS NULL THEN
-      RETURN ids;
-    END IF;
-  END IF;
-  FOR spec IN
-    SELECT x.* FROM ROWS FROM (json_to_recordset(_jobs) AS (
+      array_agg(ROW(
+        x.task, coalesce(x.payload, 'null'), x.queue,
+        {schema}._finite(coalesce(
+          timestamptz 'epoch' + x.run_at * interval '1 microsecond',
+          _at + coalesce(x.delay, 0) * interval '1 microsecond'
+        )),
+        x.max_attempts, x.key, m.mode, coalesce(x.priority, 0), x.flags, x.keep
+      )::{schema}._request ORDER BY x.place),
+      CASE WHEN min(m.mode) = max(m.mode) THEN min(m.mode) END
+    INTO requests, mode
+    FROM ROWS FROM (json_to_recordset(_jobs) AS (
       task text, payload json, queue text, run_at bigint, delay bigint, max_attempts integer,
       key text, key_mode text, priority integer, flags text[], keep float8
     )) WITH ORDINALITY AS x
-      (task, payload, queue, run_at, delay, max_attempts, key, key_mode, priority, flags,
-       keep, place)
-    WHERE ids[x.place] IS NULL
-    ORDER BY x.key NULLS FIRST, x.place
-  LOOP
-    ids[spec.place] := {schema}._add_job(
-      spec.task, coalesce(spec.payload, 'null'), spec.queue,
-      {schema}._finite(coalesce(
-        timestamptz 'epoch' + spec.run_at * interval '1 microsecond',
-        _at + coalesce(spec.delay, 0) * interval '1 microsecond'
-      )),
-      spec.max_attempts, spec.key, coalesce(spec.key_mode, 'replace'),
-      coalesce(spec.priority, 0), spec.flags, spec.keep, _at, numbers[spec.place]
-    );
-  END LOOP;
+      (task, payload, queue, run_at, delay, max_attempts, key, key_mode, priority, flags, keep,
+       place)
+    CROSS JOIN LATERAL (SELECT coalesce(x.key_mode, 'replace') AS mode) AS m;
+    RETURN {schema}._add_keyed(requests, mode, _at);
+  END IF;
+  WITH added AS (
+    INSERT INTO {schema}._jobs AS j
+      (run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
+       queue, flags)
+    SELECT
+      d.due, _at, _at, x.keep, {schema}._due_state(d.due, x.queue, _at),
+      coalesce(x.priority, 0), x.max_attempts,
+      {schema}._accepted(x.task, x.queue, NULL, x.max_attempts, x.flags, x.keep),
+      {schema}._sound(coalesce(x.payload, 'null')), x.queue, x.flags
+    FROM ROWS FROM (json_to_recordset(_jobs) AS (
+      task text, payload json, queue text, run_at bigint, delay bigint, max_attempts integer,
+      priority integer, flags text[], keep float8
+    )) WITH ORDINALITY AS x
+      (task, payload, queue, run_at, delay, max_attempts, priority, flags, keep, place)
+    CROSS JOIN LATERAL (SELECT {schema}._finite(coalesce(
+      timestamptz 'epoch' + x.run_at * interval '1 microsecond',
+      _at + coalesce(x.delay, 0) * interval '1 microsecond'
+    )) AS due) AS d
+    ORDER BY x.place
+    RETURNING j.id, j.queue, j.state, j.run_at
+  )
+  SELECT
+    array_agg(a.id ORDER BY a.id),
+    ARRAY(SELECT DISTINCT w.queue FROM added AS w WHERE w.state = 'waiting'),
+    bool_or(a.state <> 'scheduled'),
+    bool_or(a.state = 'scheduled' AND a.run_at <= _at + {soon})
+  INTO ids, queues, is_due, is_soon FROM added AS a;
+  PERFORM {schema}._announce(queues, is_due, is_soon);
   RETURN ids;
 END $$;
 

@@ -83,18 +83,22 @@ END $$;
 
 -- For whoever wants to change these jobs: lock them, whatever state they are in (one that is
 -- scheduled now may be in a batch in a moment), and take out those in batches. Waits for claims
--- under way. Running rows are locked only `_with_running`. Answers which are locked: whatever else
--- the caller locked would be out of order.
-CREATE FUNCTION {schema}._unbatch(_ids bigint[], _with_running boolean) RETURNS bigint[]
-LANGUAGE plpgsql AS $$
+-- under way. Running rows are locked only `_with_running`. Answers which are locked (whatever else
+-- the caller locked would be out of order), and the queues whose heads are among them.
+CREATE FUNCTION {schema}._unbatch(
+  _ids bigint[], _with_running boolean, OUT locked bigint[], OUT heads text[]
+) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
 DECLARE
-  locked bigint[];
   is_any boolean;
 BEGIN
-  SELECT coalesce(array_agg(l.id), '{}'), bool_or(
-    l.state = 'ready' AND l.deliveries = 0 AND l.key IS NULL AND l.queue IS NULL
-  ) INTO locked, is_any FROM (
-    SELECT k.* FROM {schema}._jobs AS k
+  SELECT
+    coalesce(array_agg(l.id), '{}'),
+    array_agg(l.queue) FILTER (WHERE l.state = 'ready' AND l.queue IS NOT NULL),
+    bool_or(l.state = 'ready' AND l.deliveries = 0 AND l.key IS NULL AND l.queue IS NULL)
+  INTO locked, heads, is_any FROM (
+    SELECT k.id, k.state, k.deliveries, k.key, k.queue FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND (_with_running OR k.state <> 'running')
     ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE
   ) AS l;
@@ -102,7 +106,56 @@ BEGIN
     PERFORM {schema}._need_read_committed();
     PERFORM {schema}._take_out(locked);
   END IF;
-  RETURN locked;
+END $$;
+
+-- A job that is only what its task and payload say: no other job waits for it or has its key, and
+-- when it is completed nothing is left of it.
+CREATE FUNCTION {schema}._is_simple(j {schema}._jobs) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (j).key IS NULL AND (j).queue IS NULL AND (j).keep IS NULL;
+
+-- Where all jobs of a call are simple they are changed first and looked for in batches afterwards,
+-- which is one pass over their rows in place of two: a statement locks and changes them in the order
+-- of their ids, but for those in batches that `_seen` has found, and then `_look_again` refuses the
+-- change if there is a batch that `_seen` has not found. The caller undoes it, and goes the way of
+-- `_unbatch`.
+--
+-- The jobs in batches, and these batches; NULL where not all jobs of the call are simple, or where
+-- the transaction has one snapshot for all its statements and could not look again.
+CREATE FUNCTION {schema}._seen(_ids bigint[], OUT bases bigint[], OUT held int8multirange)
+LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+BEGIN
+  IF current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
+    SELECT FROM {schema}._jobs AS k WHERE k.id = ANY (_ids) AND NOT {schema}._is_simple(k)
+  ) THEN
+    SELECT coalesce(array_agg(DISTINCT b.base), '{}'), coalesce(range_agg(r.span), '{}')
+    INTO bases, held
+    FROM {schema}._batches AS b CROSS JOIN LATERAL unnest(b.ids) AS r (span);
+  END IF;
+END $$;
+
+-- Whether an operator may change this job: it neither runs nor is it over, unless it failed. Where
+-- `held` is NULL the caller has locked it with `_unbatch`.
+CREATE FUNCTION {schema}._is_open(j {schema}._jobs, held int8multirange) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (j).state IN ('scheduled', 'waiting', 'ready', 'failed') AND (
+  held IS NULL
+  OR {schema}._is_simple(j) AND ((j).state <> 'ready' OR (j).deliveries > 0 OR NOT held @> (j).id)
+);
+
+CREATE FUNCTION {schema}._look_again(_ids bigint[], _bases bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  unseen int8multirange;
+BEGIN
+  SELECT range_agg(r.span) INTO unseen
+  FROM {schema}._batches AS b CROSS JOIN LATERAL unnest(b.ids) AS r (span)
+  WHERE b.base <> ALL (_bases);
+  IF unseen IS NOT NULL AND EXISTS (SELECT FROM unnest(_ids) AS i WHERE unseen @> i) THEN
+    RAISE EXCEPTION 'Some of these jobs were claimed meanwhile' USING ERRCODE = 'WLBAT';
+  END IF;
 END $$;
 
 -- For a worker that holds these jobs: what somebody's transaction holds stays as it is.

@@ -10,7 +10,7 @@ DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   j {schema}._jobs;
 BEGIN
-  _ids := {schema}._unbatch(_ids, true);
+  _ids := ({schema}._unbatch(_ids, true)).locked;
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'running')
@@ -32,16 +32,114 @@ BEGIN
   END LOOP;
 END $$;
 
--- These jobs, which the caller has locked, leave the queues whose heads they are.
-CREATE FUNCTION {schema}._leave_queues(_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+-- A job as it is when it was completed.
+CREATE FUNCTION {schema}._as_completed(j {schema}._jobs, at timestamptz) RETURNS {schema}._jobs
+LANGUAGE sql IMMUTABLE
+RETURN ROW(  -- all columns, in their order
+  (j).id, (j).run_at, (j).created_at, at, (j).token, (j).worker, (j).claimed_at, (j).lease_until,
+  (j).lease, at, (j).keep, 'completed'::{schema}._job_state, (j).priority, (j).attempts,
+  (j).deliveries, (j).revision, (j).resets, (j).max_attempts, (j).suspect, (j).superseded,
+  (j).cancel_requested, (j).task, (j).payload, (j).key, (j).queue, (j).flags, (j).last_error,
+  (j).progress, (j).log, (j).meta)::{schema}._jobs;
+
+-- What an operator does to jobs that do not run: `kind` is complete, fail (with a reason) or
+-- reschedule, which leaves a value as it is where its own is NULL. A failed job stays failed unless
+-- `attempts` is given.
+CREATE TYPE {schema}._edit AS (
+  kind text,
+  reason text,
+  run_at timestamptz,
+  priority integer,
+  attempts integer,
+  max_attempts integer
+);
+
+-- Change those of these jobs that are open (see `_is_open`), and answer them as they are then.
+CREATE FUNCTION {schema}._change_open(
+  _ids bigint[], _edit {schema}._edit, _at timestamptz, _bases bigint[], _held int8multirange
+) RETURNS SETOF {schema}.job LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
 BEGIN
-  INSERT INTO {schema}._bells (queue)
-  SELECT k.queue FROM {schema}._jobs AS k
-  WHERE k.id = ANY (_ids) AND k.state = 'ready' AND k.queue IS NOT NULL;
-  IF FOUND THEN
-    PERFORM pg_notify({channel}, '');
+  IF _edit.kind = 'complete' THEN
+    IF _held IS NULL THEN
+      INSERT INTO {schema}._history
+        (id, run_at, created_at, finished_at, expires_at, token, keep, priority, attempts,
+         deliveries, revision, resets, max_attempts, task, payload, key, queue, flags, last_error,
+         progress, log, meta)
+      SELECT
+        k.id, k.run_at, k.created_at, _at, _at + make_interval(secs => {schema}._span(k.keep)),
+        k.token, k.keep, k.priority, k.attempts, k.deliveries, k.revision, k.resets,
+        k.max_attempts, k.task, k.payload, k.key, k.queue, k.flags, k.last_error, k.progress,
+        k.log, k.meta
+      FROM {schema}._jobs AS k
+      WHERE k.id = ANY (_ids) AND {schema}._is_open(k, NULL) AND {schema}._span(k.keep) > 0;
+    END IF;
+    RETURN QUERY
+    DELETE FROM {schema}._jobs AS k WHERE k.id = ANY (_ids) AND {schema}._is_open(k, _held)
+    RETURNING ({schema}._public({schema}._as_completed(k, _at), NULL)).*;
+  ELSIF _edit.kind = 'fail' THEN
+    RETURN QUERY
+    UPDATE {schema}._jobs AS k SET
+      state = 'failed', attempts = coalesce(k.max_attempts, {max_attempts}),
+      last_error = _edit.reason, finished_at = _at, updated_at = _at
+    WHERE k.id = ANY (_ids) AND {schema}._is_open(k, _held)
+    RETURNING ({schema}._public(k, NULL)).*;
+  ELSE
+    RETURN QUERY
+    UPDATE {schema}._jobs AS k SET
+      run_at = coalesce(_edit.run_at, k.run_at), priority = coalesce(_edit.priority, k.priority),
+      attempts = coalesce(_edit.attempts, k.attempts),
+      max_attempts = coalesce(_edit.max_attempts, k.max_attempts),
+      state = CASE
+        WHEN k.state = 'failed' AND _edit.attempts IS NULL OR coalesce(_edit.attempts, k.attempts)
+          >= coalesce(_edit.max_attempts, k.max_attempts, {max_attempts}) THEN 'failed'
+        ELSE {schema}._due_state(coalesce(_edit.run_at, k.run_at), k.queue, _at)
+      END,
+      finished_at = CASE
+        WHEN k.state = 'failed' AND _edit.attempts IS NULL THEN k.finished_at
+        WHEN coalesce(_edit.attempts, k.attempts)
+          >= coalesce(_edit.max_attempts, k.max_attempts, {max_attempts}) THEN _at
+      END,
+      updated_at = _at
+    WHERE k.id = ANY (_ids) AND {schema}._is_open(k, _held)
+    RETURNING ({schema}._public(k, NULL)).*;
+    PERFORM {schema}._announce(
+      array_agg(k.queue) FILTER (WHERE k.state = 'waiting'),
+      bool_or(k.state IN ('ready', 'waiting')),
+      bool_or(k.state = 'scheduled' AND k.run_at <= _at + {soon})
+    ) FROM {schema}._jobs AS k WHERE k.id = ANY (_ids) AND {schema}._is_open(k, _held);
+  END IF;
+  IF _held IS NOT NULL THEN
+    PERFORM {schema}._look_again(_ids, _bases);
   END IF;
 END $$;
+
+-- Change these jobs: in one pass where all of them are simple (`_seen` says how), else behind locks.
+CREATE FUNCTION {schema}._change(_ids bigint[], _edit {schema}._edit, _at timestamptz)
+RETURNS SETOF {schema}.job LANGUAGE plpgsql
+SET lock_timeout = '10s'
+AS $$
+DECLARE
+  bases bigint[];
+  held int8multirange;
+  heads text[];
+BEGIN
+  SELECT s.bases, s.held INTO bases, held FROM {schema}._seen(_ids) AS s;
+  IF held IS NOT NULL THEN
+    BEGIN
+      RETURN QUERY SELECT c.* FROM {schema}._change_open(_ids, _edit, _at, bases, held) AS c;
+      RETURN;
+    EXCEPTION WHEN SQLSTATE 'WLBAT' THEN
+      NULL;  -- undone: go on behind locks
+    END;
+  END IF;
+  SELECT u.locked, u.heads INTO _ids, heads FROM {schema}._unbatch(_ids, false) AS u;
+  PERFORM {schema}._announce(heads, heads IS NOT NULL, false);
+  RETURN QUERY SELECT c.* FROM {schema}._change_open(_ids, _edit, _at, NULL, NULL) AS c;
+END $$;
+
+-- The same for Python, which wants whole rows.
 
 CREATE FUNCTION {schema}._complete_jobs(_ids bigint[], _now timestamptz DEFAULT NULL)
 RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
@@ -49,92 +147,40 @@ SET lock_timeout = '10s'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
+  rows {schema}._jobs[];
 BEGIN
-  _ids := {schema}._unbatch(_ids, false);
-  PERFORM {schema}._leave_queues(_ids);
+  _ids := ({schema}._unbatch(_ids, false)).locked;
+  rows := ARRAY(SELECT k FROM {schema}._jobs AS k WHERE k.id = ANY (_ids));
+  _ids := ARRAY(
+    SELECT c.id FROM {schema}._change(
+      _ids, ROW('complete', NULL, NULL, NULL, NULL, NULL)::{schema}._edit, at) AS c
+  );
   RETURN QUERY
-  WITH gone AS (
-    DELETE FROM {schema}._jobs AS k
-    WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
-    RETURNING k.*
-  ),
-  filed AS (
-    INSERT INTO {schema}._history
-      (id, run_at, created_at, finished_at, expires_at, token, keep, priority, attempts,
-       deliveries, revision, resets, max_attempts, task, payload, key, queue, flags, last_error,
-       progress, log, meta)
-    SELECT g.id, g.run_at, g.created_at, at, at + make_interval(secs => {schema}._span(g.keep)),
-      g.token, g.keep, g.priority, g.attempts, g.deliveries, g.revision, g.resets,
-      g.max_attempts, g.task, g.payload, g.key, g.queue, g.flags, g.last_error, g.progress,
-      g.log, g.meta
-    FROM gone AS g WHERE {schema}._span(g.keep) > 0
-  )
-  SELECT  -- all columns, in their order
-    g.id, g.run_at, g.created_at, at, g.token, g.worker, g.claimed_at, g.lease_until, g.lease, at,
-    g.keep, 'completed'::{schema}._job_state, g.priority, g.attempts, g.deliveries, g.revision,
-    g.resets, g.max_attempts, g.suspect, g.superseded, g.cancel_requested, g.task, g.payload,
-    g.key, g.queue, g.flags, g.last_error, g.progress, g.log, g.meta
-  FROM gone AS g;
+  SELECT ({schema}._as_completed(k, at)).* FROM unnest(rows) AS k WHERE k.id = ANY (_ids);
 END $$;
 
 CREATE FUNCTION {schema}._fail_jobs(_ids bigint[], _reason text, _now timestamptz DEFAULT NULL)
-RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
-SET lock_timeout = '10s'
-AS $$
-DECLARE
-  at timestamptz := coalesce(_now, statement_timestamp());
+RETURNS SETOF {schema}._jobs LANGUAGE plpgsql AS $$
 BEGIN
-  _ids := {schema}._unbatch(_ids, false);
-  PERFORM {schema}._leave_queues(_ids);
-  RETURN QUERY
-  UPDATE {schema}._jobs AS k SET
-    state = 'failed', attempts = coalesce(k.max_attempts, {max_attempts}),
-    last_error = _reason, finished_at = at, updated_at = at
-  WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
-  RETURNING k.*;
+  _ids := ARRAY(
+    SELECT c.id FROM {schema}._change(
+      _ids, ROW('fail', _reason, NULL, NULL, NULL, NULL)::{schema}._edit,
+      coalesce(_now, statement_timestamp())) AS c
+  );
+  RETURN QUERY SELECT k.* FROM {schema}._jobs AS k WHERE k.id = ANY (_ids);
 END $$;
 
--- NULL leaves a value as it is. A failed job stays failed unless `_attempts` is given.
 CREATE FUNCTION {schema}._reschedule_jobs(
   _ids bigint[], _run_at timestamptz, _priority integer, _attempts integer,
   _max_attempts integer, _now timestamptz DEFAULT NULL
-) RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
-SET lock_timeout = '10s'
-AS $$
-DECLARE
-  at timestamptz := coalesce(_now, statement_timestamp());
+) RETURNS SETOF {schema}._jobs LANGUAGE plpgsql AS $$
 BEGIN
-  _ids := {schema}._unbatch(_ids, false);
-  PERFORM {schema}._leave_queues(_ids);
-  RETURN QUERY
-  UPDATE {schema}._jobs AS k SET
-    run_at = coalesce(_run_at, k.run_at), priority = coalesce(_priority, k.priority),
-    attempts = coalesce(_attempts, k.attempts),
-    max_attempts = coalesce(_max_attempts, k.max_attempts),
-    state = CASE
-      WHEN k.state = 'failed' AND _attempts IS NULL OR coalesce(_attempts, k.attempts)
-        >= coalesce(_max_attempts, k.max_attempts, {max_attempts}) THEN 'failed'
-      ELSE {schema}._due_state(coalesce(_run_at, k.run_at), k.queue, at)
-    END,
-    finished_at = CASE
-      WHEN k.state = 'failed' AND _attempts IS NULL THEN k.finished_at
-      WHEN coalesce(_attempts, k.attempts)
-        >= coalesce(_max_attempts, k.max_attempts, {max_attempts}) THEN at
-    END,
-    updated_at = at
-  WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'failed')
-  RETURNING k.*;
-  INSERT INTO {schema}._bells (queue)
-  SELECT DISTINCT k.queue FROM {schema}._jobs AS k
-  WHERE k.id = ANY (_ids) AND k.state = 'waiting';
-  PERFORM pg_notify({channel}, '') WHERE EXISTS (
-    SELECT FROM {schema}._jobs AS k
-    WHERE k.id = ANY (_ids) AND k.state IN ('ready', 'waiting')
+  _ids := ARRAY(
+    SELECT c.id FROM {schema}._change(
+      _ids, ROW('reschedule', NULL, _run_at, _priority, _attempts, _max_attempts)::{schema}._edit,
+      coalesce(_now, statement_timestamp())) AS c
   );
-  PERFORM pg_notify({channel}, 'due') WHERE EXISTS (
-    SELECT FROM {schema}._jobs AS k
-    WHERE k.id = ANY (_ids) AND k.state = 'scheduled' AND k.run_at <= at + {soon}
-  );
+  RETURN QUERY SELECT k.* FROM {schema}._jobs AS k WHERE k.id = ANY (_ids);
 END $$;
 
 -- Failed, cancelled and scheduled jobs run again now, with all their attempts; a cancelled one

@@ -42,41 +42,6 @@ FROM {schema}._jobs AS j
 LEFT JOIN {schema}._in_batches AS b ON b.id = j.id AND j.state = 'ready' AND j.deliveries = 0
 LEFT JOIN {schema}._workers AS w ON w.id = coalesce(j.worker, b.worker);
 
--- What the functions below return: the view's columns and the payload.
-CREATE TYPE {schema}.job AS (
-  id bigint,
-  queue_name text,
-  task_identifier text,
-  priority integer,
-  run_at timestamptz,
-  attempts integer,
-  max_attempts integer,
-  last_error text,
-  created_at timestamptz,
-  updated_at timestamptz,
-  key text,
-  locked_at timestamptz,
-  locked_by text,
-  revision integer,
-  flags text[],
-  payload json,
-  state text
-);
-
--- A job as the functions below return it. Without a query in its body, so that it is no call.
-CREATE FUNCTION {schema}._public(j {schema}._jobs, worker text) RETURNS {schema}.job
-LANGUAGE sql STABLE
-RETURN ROW(
-  (j).id, (j).queue, (j).task, (j).priority, (j).run_at,
-  CASE
-    WHEN (j).superseded OR (j).state = 'failed'
-      THEN greatest((j).attempts, coalesce((j).max_attempts, {max_attempts}))
-    ELSE (j).attempts
-  END,
-  coalesce((j).max_attempts, {max_attempts}), (j).last_error, (j).created_at, (j).updated_at,
-  (j).key, (j).claimed_at, worker, (j).revision, (j).flags, (j).payload,
-  CASE (j).state WHEN 'waiting' THEN 'ready' ELSE (j).state::text END)::{schema}.job;
-
 -- The largest payload that this session may send, in bytes.
 CREATE FUNCTION {schema}._largest() RETURNS bigint LANGUAGE sql STABLE
 RETURN coalesce(nullif(current_setting('windlass.max_payload', true), '')::bigint, {max_payload});
@@ -143,34 +108,35 @@ AS $$
 DECLARE
   at timestamptz := clock_timestamp();
   most bigint := {schema}._largest();
+  mode text := CASE WHEN job_key_preserve_run_at THEN 'preserve_run_at' ELSE 'replace' END;
   ids bigint[];
 BEGIN
   IF EXISTS (SELECT FROM unnest(specs) AS s WHERE s.job_key IS NOT NULL) THEN
-    ids := {schema}._add_jobs(
-      (SELECT json_agg(json_build_object(
-        'task', s.identifier, 'payload', {schema}._fitting(s.payload, most),
-        'queue', s.queue_name,
-        'run_at', {schema}._micros(coalesce({schema}._finite(s.run_at), now())),
-        'max_attempts', s.max_attempts, 'key', s.job_key,
-        'key_mode', CASE WHEN job_key_preserve_run_at THEN 'preserve_run_at' ELSE 'replace' END,
-        'priority', s.priority,
-        'flags', CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END
-      )) FROM unnest(specs) AS s),
-      true, at);
+    ids := {schema}._add_keyed(
+      ARRAY(
+        SELECT ROW(
+          s.identifier, {schema}._fitting(s.payload, most), s.queue_name,
+          coalesce({schema}._finite(s.run_at), now()), s.max_attempts, s.job_key, mode,
+          coalesce(s.priority, 0),
+          CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END, NULL
+        )::{schema}._request
+        FROM unnest(specs) AS s
+      ),
+      mode, at);
     RETURN QUERY
     SELECT ({schema}._public(j, NULL)).* FROM unnest(ids) WITH ORDINALITY AS x (id, place)
     JOIN {schema}._jobs AS j ON j.id = x.id
     ORDER BY x.place;
     RETURN;
   END IF;
+  -- Nothing here changes the order in which they are given: a sort of so many would go to the disk.
   RETURN QUERY
   WITH given AS MATERIALIZED (  -- what is a column is no call below, however often it is used
     SELECT s.identifier, {schema}._fitting(s.payload, most) AS payload, s.queue_name,
       coalesce({schema}._finite(s.run_at), now()) AS due, s.max_attempts,
       coalesce(s.priority, 0) AS priority,
-      CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END AS flags, s.place
-    FROM unnest(specs) WITH ORDINALITY AS s (
-      identifier, payload, queue_name, run_at, max_attempts, job_key, priority, flags, place)
+      CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END AS flags
+    FROM unnest(specs) AS s
   ),
   added AS (
     INSERT INTO {schema}._jobs AS j
@@ -179,19 +145,16 @@ BEGIN
       g.due, at, at, {schema}._due_state(g.due, g.queue_name, at), g.priority, g.max_attempts,
       {schema}._accepted(g.identifier, g.queue_name, NULL, g.max_attempts, g.flags, NULL),
       {schema}._sound(g.payload), g.queue_name, g.flags
-    FROM given AS g ORDER BY g.place
+    FROM given AS g
     RETURNING j.*
-  ),
-  rung AS (
-    INSERT INTO {schema}._bells (queue)
-    SELECT DISTINCT a.queue FROM added AS a WHERE a.state = 'waiting'
   )
-  SELECT ({schema}._public(a, NULL)).* FROM added AS a ORDER BY a.id;
-  PERFORM pg_notify({channel}, '') WHERE EXISTS (
-    SELECT FROM unnest(specs) AS s WHERE coalesce(s.run_at, at) <= at
-  );
-  PERFORM pg_notify({channel}, 'due') WHERE EXISTS (
-    SELECT FROM unnest(specs) AS s WHERE s.run_at > at AND s.run_at <= at + {soon}
+  SELECT ({schema}._public(a, NULL)).* FROM added AS a
+  WHERE (
+    SELECT {schema}._announce(
+      ARRAY(SELECT DISTINCT w.queue FROM added AS w WHERE w.state = 'waiting'),
+      bool_or(x.state <> 'scheduled'),
+      bool_or(x.state = 'scheduled' AND x.run_at <= at + {soon})
+    ) FROM added AS x
   );
 END $$;
 
@@ -203,20 +166,25 @@ RETURN (
   FROM {schema}._remove_job(job_key) AS j
 );
 
-CREATE FUNCTION {schema}.complete_jobs(job_ids bigint[]) RETURNS SETOF {schema}.job LANGUAGE sql
-BEGIN ATOMIC
-  SELECT ({schema}._public(j, NULL)).* FROM {schema}._complete_jobs(job_ids) AS j;
-END;
+CREATE FUNCTION {schema}.complete_jobs(job_ids bigint[]) RETURNS SETOF {schema}.job
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN QUERY SELECT c.* FROM {schema}._change(
+    job_ids, ROW('complete', NULL, NULL, NULL, NULL, NULL)::{schema}._edit, statement_timestamp()
+  ) AS c;
+END $$;
 
 -- graphile-worker calls it `error_message`, and its page the reason: both names are understood.
 CREATE FUNCTION {schema}.permanently_fail_jobs(
   job_ids bigint[], error_message text DEFAULT NULL, reason text DEFAULT NULL
-) RETURNS SETOF {schema}.job LANGUAGE sql
-BEGIN ATOMIC
-  SELECT ({schema}._public(j, NULL)).*
-  FROM {schema}._fail_jobs(
-    job_ids, coalesce(error_message, reason, 'Manually marked as failed')) AS j;
-END;
+) RETURNS SETOF {schema}.job LANGUAGE plpgsql AS $$
+DECLARE
+  told text := coalesce(error_message, reason, 'Manually marked as failed');
+BEGIN
+  RETURN QUERY SELECT c.* FROM {schema}._change(
+    job_ids, ROW('fail', told, NULL, NULL, NULL, NULL)::{schema}._edit, statement_timestamp()
+  ) AS c;
+END $$;
 
 CREATE FUNCTION {schema}.reschedule_jobs(
   job_ids bigint[],
@@ -230,10 +198,12 @@ BEGIN
     RAISE EXCEPTION 'Job maximum attempts must be at least 1, not %', max_attempts
       USING ERRCODE = 'GWBMA';
   END IF;
-  RETURN QUERY
-  SELECT ({schema}._public(j, NULL)).*
-  FROM {schema}._reschedule_jobs(
-    job_ids, {schema}._finite(run_at), priority, attempts, max_attempts) AS j;
+  RETURN QUERY SELECT c.* FROM {schema}._change(
+    job_ids,
+    ROW('reschedule', NULL, {schema}._finite(run_at), priority, attempts, max_attempts)
+      ::{schema}._edit,
+    statement_timestamp()
+  ) AS c;
 END $$;
 
 -- Treat these workers as dead: what they hold goes back to the queue.
