@@ -60,7 +60,7 @@ class Runs:
 
 def told(report: Report) -> str:
     lines = [
-        f"{TITLES[report.store]}: {report.settled:,} jobs ended in {report.seconds / 60:g} minutes",
+        f"{TITLES[report.store]}: {report.ended:,} jobs ended in {report.seconds / 60:g} minutes",
         *(f"  {count:6}  {name}" for name, count in sorted(report.faults.items())),
         *(f"  {line}" for line in verdict.table(report.findings)),
         *(f"  BROKEN  {line}" for line in report.broken),

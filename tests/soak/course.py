@@ -13,10 +13,11 @@ from tests.faults.kit import until
 from tests.faults.schedule_kit import instants, shown
 from tests.soak import invariants, verdict
 from tests.soak.faults import Faults, Pace
-from tests.soak.invariants import Fired
+from tests.soak.invariants import Books, Fired
 from tests.soak.samples import Sampler, sampler
 from tests.soak.sites import AwayError, Site, site
 from tests.soak.verdict import Finding
+from windlass import Job
 
 SCHEDULES = {"minute": 1, "even": 2}
 """Those that no operator pauses, and every how many minutes they are due."""
@@ -44,7 +45,7 @@ class Report:
 
     store: str
     seconds: float
-    settled: int = 0
+    ended: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -57,6 +58,12 @@ class Report:
     @property
     def is_good(self) -> bool:
         return not self.broken and not self.grown
+
+
+def is_meant_to_fail(job: Job) -> bool:
+    """By its handler, by an operator, or because a later request under its key took its place while
+    it ran, so that it did not run again after its worker was killed."""
+    return job.task in ("hopeless", "idle") or (job.task == "keyed" and job.key is None)
 
 
 def run(
@@ -110,9 +117,12 @@ class Course:
         fired = self._drain()
         report.broken += self._checked(self._stop_workers)
         here.collect_effects()
-        report.broken += invariants.check(ledger.read(here.ledger), fired)
-        report.broken += self._checked(here.check_processes, here.check_at_rest)
-        report.settled = self._settled()
+        books = Books(ledger.read(here.ledger))
+        report.broken += invariants.check(books, fired)
+        report.broken += self._checked(
+            self._check_counters, here.check_processes, here.check_at_rest
+        )
+        report.ended = books.ended
         report.faults = dict(self._faults.made)
         report.samples = [dict(sample) for sample in self._sampler.samples]
         report.findings = verdict.judge(report.samples, plan.seconds)
@@ -204,7 +214,11 @@ class Course:
                 counts[state] for state in ("scheduled", "ready", "running", "cancelled")
             )
 
-        self._until(is_empty, "all jobs to be done")
+        try:
+            self._until(is_empty, "all jobs to be done")
+        except AssertionError as error:
+            left = [job for job in verbs.list_jobs(limit=1000) if not job.state.is_final]
+            raise AssertionError(f"{error}; {len(left)} are left: {left[:5]}") from error
         return fired
 
     def _pause_schedules(self) -> list[Fired]:
@@ -240,6 +254,15 @@ class Course:
         codes = processes.stop([self._site.steady, *self._site.victims])
         assert not any(codes), f"workers ended with {codes}"
 
+    def _check_counters(self) -> None:
+        """I11: the database counts what is there, and only what had to fail has failed."""
+        verbs = self._site.app.sync
+        failed = verbs.list_jobs(state="failed", limit=10_000)
+        counts = verbs.counts()
+        assert counts["failed"] == len(failed), f"{counts}, but {len(failed)} have failed"
+        strange = [job for job in failed if not is_meant_to_fail(job)]
+        assert not strange, f"failed: {strange[:5]}"
+
     def _checked(self, *checks: Callable[[], None]) -> list[str]:
         broken = []
         for check in checks:
@@ -248,7 +271,3 @@ class Course:
             except (AssertionError, AwayError) as error:
                 broken.append(f"{check.__name__}: {str(error)[-2000:]}")
         return broken
-
-    def _settled(self) -> int:
-        events = ledger.read(self._site.ledger)
-        return sum(event["event"] in ("success", "failed") for event in events)

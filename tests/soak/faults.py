@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import random
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -167,8 +169,12 @@ class Faults:
                 connection.execute("COMMIT")
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
                 connection.execute("SELECT count(*) FROM windlass.jobs")
-                self._stopping.wait(self._pace.snapshot_lasts)
-                connection.execute("COMMIT")
+                self._site.snapshot_until = math.inf
+                try:
+                    self._stopping.wait(self._pace.snapshot_lasts)
+                    connection.execute("COMMIT")
+                finally:
+                    self._site.snapshot_until = time.monotonic()
                 self.made["old snapshots held"] += 1
 
     # ── the network and the server ──

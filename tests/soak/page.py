@@ -18,7 +18,7 @@ PAGE = DOCS / "promises.md"
 FIGURES = DOCS / "soak.json"
 BEGIN = "<!-- soak: begin -->\n"
 END = "<!-- soak: end -->\n"
-HEAD = "| figure | first | last | limit |\n|---|---:|---:|---:|\n"
+HEAD = "| figure | first | last | growth | limit |\n|---|---:|---:|---:|---:|\n"
 LEAST_MINUTES = 10.0
 
 
@@ -27,10 +27,16 @@ def table(found: dict[str, Any]) -> str:
     text = f"{found['minutes']:g} minutes on {found['when']}, on {found['machine']}.\n"
     for run in found["runs"]:
         faults = ", ".join(f"{count} {name}" for name, count in sorted(run["faults"].items()))
-        text += f"\n{run['title']}: {run['settled']:,} jobs ended; {faults}.\n\n{HEAD}"
+        text += f"\n{run['title']}: {run['ended']:,} jobs ended; {faults}.\n\n{HEAD}"
         for finding in (Finding(*values) for values in run["findings"]):
             limit = "" if finding.limit is None else shown(finding.limit)
-            cells = (finding.name, shown(finding.first), shown(finding.last), limit)
+            cells = (
+                finding.name,
+                shown(finding.first),
+                shown(finding.last),
+                finding.growth,
+                limit,
+            )
             text += f"| {' | '.join(cells)} |\n"
     return text
 

@@ -54,6 +54,9 @@ class Site(ABC):
         self.figures = folder / "figures.jsonl"
         self.keeps_folder = False
         """Whether ledger and logs stay, because there is something to be found out."""
+        self.snapshot_until = 0.0
+        """When the last old snapshot was given up, by the monotonic clock; later than now while one
+        is held."""
         self.victims: list[Process] = []
         self.steady: Process
         self.producer: Process

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.soak import invariants
-from tests.soak.invariants import Event, Fired
+from tests.soak.invariants import Books, Event, Fired
 
 _clock = itertools.count(1)
 
@@ -37,7 +37,7 @@ def run(task: str, n: int, delivery: int = 1, how: str = "done", **details: Any)
 
 def broken(*events: Event | list[Event], fired: list[Fired] | None = None) -> list[str]:
     flat = [each for item in events for each in (item if isinstance(item, list) else [item])]
-    return [line.partition(":")[0] for line in invariants.check(flat, fired or [])]
+    return [line.partition(":")[0] for line in invariants.check(Books(flat), fired or [])]
 
 
 def test_a_ledger_without_fault() -> None:
@@ -125,4 +125,4 @@ def test_instants() -> None:
 
 
 def test_a_wrong_output() -> None:
-    assert broken(event("wrong", job=1, output=None)) == ["I11"]
+    assert broken(event("wrong", job=1, output=None)) == ["I2, outputs"]

@@ -78,10 +78,10 @@ def test_the_table() -> None:
         [Finding("a", 1, 2, 3), Finding("bb", 1, 4.5, 3), Finding("c", 1, 9, None)]
     )
     assert [line.split() for line in lines] == [
-        ["first", "last", "limit"],
-        ["a", "1", "2", "3", "flat"],
-        ["bb", "1", "4.50", "3", "GREW"],
-        ["c", "1", "9"],
+        ["first", "last", "growth", "limit"],
+        ["a", "1", "2", "×2.00", "3", "flat"],
+        ["bb", "1", "4.50", "×4.50", "3", "GREW"],
+        ["c", "1", "9", "×9.00"],
     ]
 
 
@@ -95,7 +95,7 @@ def test_a_counter_per_unit() -> None:
 def _run(minutes: float = 30.0, **changed: Any) -> dict[str, Any]:
     run: dict[str, Any] = {
         "title": "SQLite",
-        "settled": 1234,
+        "ended": 1234,
         "faults": {"workers killed": 7},
         "broken": [],
         "findings": [["rows", 1.0, 2.0, 3.0]],
@@ -113,7 +113,7 @@ def test_the_page_gets_the_figures_between_its_marks() -> None:
     assert after.startswith("above\n") and after.endswith("below\n") and "old" not in after
     assert "30 minutes on today, on a machine." in after
     assert "SQLite: 1,234 jobs ended; 7 workers killed." in after
-    assert "| rows | 1 | 2 | 3 |\n" in after
+    assert "| rows | 1 | 2 | ×2.00 | 3 |\n" in after
     assert page.written(after, found) == after
     assert "samples" not in found["runs"][0]
 

@@ -73,6 +73,11 @@ class Finding(NamedTuple):
     def is_flat(self) -> bool:
         return self.limit is None or self.last <= self.limit
 
+    @property
+    def growth(self) -> str:
+        """How many times the first the last is: a limit with an allowance may hide much."""
+        return f"×{self.last / self.first:.2f}" if self.first else ""
+
 
 def parts(samples: Samples, seconds: float) -> tuple[Samples, Samples]:
     """The samples of the first tenth after the warm-up, and those of the last."""
@@ -129,13 +134,13 @@ def delays(probes: Sequence[tuple[float, float]], seconds: float) -> list[Findin
 def table(findings: Sequence[Finding]) -> list[str]:
     """For people: one line for each figure."""
     width = max((len(finding.name) for finding in findings), default=0)
-    lines = [f"{'':{width}}  {'first':>10}  {'last':>10}  {'limit':>10}"]
+    lines = [f"{'':{width}}  {'first':>10}  {'last':>10}  {'growth':>8}  {'limit':>10}"]
     for finding in findings:
         limit = "" if finding.limit is None else shown(finding.limit)
         word = "" if finding.limit is None else "flat" if finding.is_flat else "GREW"
         lines.append(
             f"{finding.name:{width}}  {shown(finding.first):>10}  {shown(finding.last):>10}"
-            f"  {limit:>10}  {word}".rstrip()
+            f"  {finding.growth:>8}  {limit:>10}  {word}".rstrip()
         )
     return lines
 
