@@ -41,7 +41,9 @@ class Pace:
         """Often enough that each kind happens in the first sixth, which is the warm-up: what a
         fault makes grow once has then grown. A run of half an hour has the figures above.
 
-        The server is restarted less often, since with each crash it forgets what to vacuum.
+        The server is restarted less often. With each crash it forgets which tables to vacuum, and
+        autovacuum comes once a minute: restarts that are closer keep it from its work for good,
+        and then tables grow that no user's would.
         """
         longest = seconds / 12
         usual = cls()
@@ -49,7 +51,7 @@ class Pace:
         return cls(
             kill=min(usual.kill, longest),
             network=min(usual.network, longest),
-            restart=min(usual.restart, 2 * longest),
+            restart=min(usual.restart, 3 * longest),
             hold=min(usual.hold, longest),
             snapshot=snapshot,
             snapshot_lasts=snapshot / 2,
