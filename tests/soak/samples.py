@@ -43,7 +43,9 @@ SELECT (SELECT sum(n_tup_ins) FROM pg_stat_user_tables
   (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes
    WHERE schemaname = 'windlass' AND relname IN ('_jobs', '_bells', '_batches', '_workers')),
   (SELECT sum(idx_blks_hit + idx_blks_read) FROM pg_statio_user_tables
-   WHERE schemaname = 'windlass' AND relname IN ('_jobs', '_bells', '_batches', '_workers'))
+   WHERE schemaname = 'windlass' AND relname IN ('_jobs', '_bells', '_batches', '_workers')),
+  (SELECT sum(calls) FROM pg_stat_user_functions
+   WHERE schemaname = 'windlass' AND funcname = '_claim')
 """
 
 
@@ -196,13 +198,13 @@ class PostgresSampler(Sampler):
             "connections idle in transaction": states.get("idle in transaction", 0),
             "connections active": states.get("active", 0),
         }
-        [[added, entries, pages]] = site.ask(_READ)
-        now = {
-            "added": float(added or 0),
-            "index entries read per job": float(entries or 0),
-            "index pages read per job": float(pages or 0),
-        }
-        read = per_unit(self._counters, now, "added") if self._counters else {}
+        [counts] = site.ask(_READ)
+        added, entries, pages, claims = (float(count or 0) for count in counts)
+        now = {"added": added, "claims": claims, "entries": entries, "pages": pages}
+        read: Sample = {}
+        for unit, name in (("added", "job"), ("claims", "claim")) if self._counters else ():
+            each = per_unit(self._counters, now, unit)
+            read |= {f"index {it} read per {name}": each[it] for it in ("entries", "pages") if each}
         # Dead index entries stay while a snapshot is old, and claims pass them at bounded cost. The
         # two cases differ by far more than what is looked for here, so they are told apart.
         since, self._looked_at = self._looked_at, time.monotonic()

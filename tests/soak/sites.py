@@ -246,7 +246,7 @@ def site(store: str) -> Iterator[Site]:
             made = SqliteSite(folder)
             stack.callback(lambda: asyncio.run(made.app.close()))
         else:
-            cluster = stack.enter_context(Cluster.create(18))
+            cluster = stack.enter_context(Cluster.create(18, track_functions="pl"))
             proxy = stack.enter_context(FaultProxy("127.0.0.1", cluster.port))
             place = stack.enter_context(kit.place(folder, cluster.url(), proxy.url()))
             made = PostgresSite(folder, cluster, proxy, place)
