@@ -6,10 +6,10 @@ READY  := $(VENV)/.ready
 PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
-TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/postgres
+TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint format cover simulate machines mutation fuzz bench bench-quick clean
+.PHONY: help demo test test-all check lint format cover simulate machines mutation fuzz soak bench bench-quick clean
 
 help: ## show these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ demo: $(READY) ## set everything up and watch jobs run, a quarter of a minute
 test: $(READY) lint cover ## set everything up and run all checks and tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not rig" $(TESTS)
 
-test-all: test ## the same, and what takes longer: all pairs of verbs
+test-all: test ## the same, and what takes longer: all pairs of verbs, short soaks
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m rig $(TESTS)
 
 check: $(READY) lint ## format, lint, types, imports, unit tests
@@ -65,6 +65,11 @@ mutation: $(READY) ## one protection off at a time, each must be noticed; some o
 EXAMPLES ?= 500
 fuzz: $(READY) ## odd values to every public entry; EXAMPLES=500 for each entry
 	@FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --timeout=0 tests/fuzz
+
+MINUTES ?= 30
+STORES ?= postgres sqlite
+soak: $(READY) ## steady load and faults, nothing lost, nothing grows; MINUTES=30 STORES="postgres sqlite"
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(STORES)
 
 bench-quick: $(READY) ## the ratios to bare SQL on SQLite and PostgreSQL, in less than a minute
 	@$(BIN)/python -m benchmarks.quick

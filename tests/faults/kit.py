@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.faults import ledger
+from tests.faults import ledger, processes
+from tests.faults.processes import Process
 from tests.patience import PATIENCE
 from windlass import App
 
-ROOT = Path(__file__).parents[2]
 LEASE = 1.0
 SWEEP = 0.3
 
@@ -31,27 +27,15 @@ class Place:
         self.ledger = folder / "ledger.jsonl"
         self.log = folder / "workers.log"
         self.app = App(self.url)
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[Process] = []
 
-    def start(self, count: int = 1, **settings: Any) -> list[subprocess.Popen[bytes]]:
+    def start(self, count: int = 1, **settings: Any) -> list[Process]:
         """Start workers and wait until each says it is ready."""
         chosen = {"lease": LEASE, "reap_interval": SWEEP, "poll_interval": 0.5, **settings}
-        environment = {
-            **os.environ,
-            "WINDLASS_URL": self.url,
-            "LEDGER": str(self.ledger),
-            **{f"WINDLASS_{name.upper()}": str(value) for name, value in chosen.items()},
-        }
+        environment = processes.worker_environment(self.url, self.ledger, chosen)
         with self.log.open("ab") as log:
             started = [
-                subprocess.Popen(
-                    [sys.executable, "-m", "tests.faults.worker_app"],
-                    cwd=ROOT,
-                    env=environment,
-                    stdout=log,
-                    stderr=log,
-                )
-                for _ in range(count)
+                processes.spawn("tests.faults.worker_app", log, environment) for _ in range(count)
             ]
         self.workers += started
         wanted = {worker.pid for worker in started}
@@ -71,10 +55,7 @@ class Place:
 
     def stop(self) -> list[int]:
         """SIGTERM every worker; their exit codes."""
-        for worker in self.workers:
-            if worker.poll() is None:
-                worker.send_signal(signal.SIGTERM)
-        codes = [worker.wait(timeout=PATIENCE) for worker in self.workers]
+        codes = processes.stop(self.workers)
         self.workers = []
         return codes
 
@@ -85,10 +66,7 @@ def place(folder: Path) -> Iterator[Place]:
     try:
         yield here
     finally:
-        for worker in here.workers:
-            if worker.poll() is None:
-                worker.kill()
-            worker.wait()
+        processes.kill(here.workers)
         asyncio.run(here.app.close())
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,30 @@ def check_deliveries(events: list[dict[str, Any]]) -> None:
 
 
 def check_one_at_a_time(events: list[dict[str, Any]]) -> None:
-    """I8: between a start and its end nothing else starts."""
-    running: int | None = None
+    """I8: between a start and its end, or the death of its process, nothing else starts.
+
+    A death is an event "killed", which names the process as its `victim`.
+    """
+    running: dict[str, Any] | None = None
     for event in sorted(events, key=lambda event: float(event["at"])):
         if event["event"] == "start":
             assert running is None, f"job {event['job']} started while {running} ran"
-            running = event["job"]
+            running = event
         elif event["event"] == "end":
-            assert running == event["job"]
+            assert running is not None and running["job"] == event["job"], f"{event} did not run"
             running = None
+        elif event["event"] == "killed" and running and running["pid"] == event["victim"]:
+            running = None
+
+
+def check_produced(
+    found: Iterable[int], acknowledged: Iterable[int], unknown: Iterable[int]
+) -> None:
+    """I1, I6: what was acknowledged took effect once, what is unknown at most once."""
+    effects, wanted = Counter(found), set(acknowledged)
+    twice = [n for n, count in effects.items() if count > 1]
+    assert not twice, f"took effect more than once: {sorted(twice)[:20]}"
+    lost = wanted - effects.keys()
+    assert not lost, f"acknowledged and lost: {sorted(lost)[:20]}"
+    strange = effects.keys() - wanted - set(unknown)
+    assert not strange, f"never asked for: {sorted(strange)[:20]}"

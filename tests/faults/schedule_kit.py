@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
 import subprocess
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,11 +12,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.faults import fail_points, ledger
-from tests.faults.kit import ROOT, until
+from tests.faults import fail_points, ledger, processes
+from tests.faults.kit import until
+from tests.faults.processes import Process
 from tests.faults.shifting import ShiftedClock
 from tests.faults.symptoms import symptom
-from tests.patience import PATIENCE
 from windlass import App, parse_crontab
 
 MINUTE = timedelta(minutes=1)
@@ -34,23 +31,19 @@ class Place(ABC):
         self.log = folder / "workers.log"
         self.clock = ShiftedClock(folder / "shift")
         self.app = App(url, clock=self.clock, listen=False)
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[Process] = []
         self._crontab = folder / "crontab.txt"
         self._fail_point = folder / "fail_point"
 
     # ── processes ──
 
-    def start(self, crontab: str, count: int = 1) -> list[subprocess.Popen[bytes]]:
+    def start(self, crontab: str, count: int = 1) -> list[Process]:
         """Start workers; `until_rest` waits until they know their schedules."""
         self._crontab.write_text(crontab)
         with self.log.open("ab") as log:
             started = [
-                subprocess.Popen(
-                    [sys.executable, "-m", "tests.faults.schedule_app"],
-                    cwd=ROOT,
-                    env=self._environment(len(self.workers) + number),
-                    stdout=log,
-                    stderr=log,
+                processes.spawn(
+                    "tests.faults.schedule_app", log, self._environment(len(self.workers) + number)
                 )
                 for number in range(count)
             ]
@@ -62,7 +55,6 @@ class Place(ABC):
 
     def _environment(self, number: int) -> dict[str, str]:
         return {
-            **os.environ,
             "WINDLASS_URL": self.worker_url(number),
             "WINDLASS_CRONTAB_FILE": str(self._crontab),
             # No jump of the clock may end a lease; and schedules are looked at every 5 polls.
@@ -84,10 +76,7 @@ class Place(ABC):
 
     def stop(self) -> list[int]:
         """SIGTERM every worker that lives; the exit codes of all, in ascending order."""
-        for worker in self.workers:
-            if worker.poll() is None:
-                worker.send_signal(signal.SIGTERM)
-        codes = sorted(worker.wait(timeout=PATIENCE) for worker in self.workers)
+        codes = sorted(processes.stop(self.workers))
         self.workers = []
         assert symptom(self.log.read_text()) is None
         return codes
@@ -192,8 +181,5 @@ def closing(here: P) -> Iterator[P]:
     try:
         yield here
     finally:
-        for worker in here.workers:
-            if worker.poll() is None:
-                worker.kill()
-            worker.wait()
+        processes.kill(here.workers)
         asyncio.run(here.app.close())

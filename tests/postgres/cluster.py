@@ -173,14 +173,14 @@ class Cluster:
             return
         # A stopped postmaster starts no further process while the list is made.
         self._server.send_signal(signal.SIGSTOP)
-        children = _children(self._server.pid)
+        found = children(self._server.pid)
         self._server.kill()
-        for child in children:
+        for child in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
         self._server.wait(PATIENCE)
         deadline = time.monotonic() + PATIENCE
-        while any(map(_lives, children)):
+        while any(map(lives, found)):
             if time.monotonic() > deadline:
                 raise ClusterError("processes of the killed server are still there")
             time.sleep(0.005)
@@ -521,7 +521,8 @@ def _run(command: list[Path | str], cwd: Path) -> None:
             raise ClusterError(f"{command[0]} failed:\n{output.read().decode()}")
 
 
-def _children(parent: int) -> list[int]:
+def children(parent: int) -> list[int]:
+    """The processes that a process has started and that have not been collected."""
     if Path("/proc/self/stat").exists():
         pairs = []
         for path in Path("/proc").glob("[0-9]*/stat"):
@@ -537,7 +538,7 @@ def _children(parent: int) -> list[int]:
     return [pid for pid, ppid in pairs if ppid == parent]
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
     """Whether the process still runs; one that only waits to be collected does not."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
-import os
 import re
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,14 +13,13 @@ from typing import Any
 
 import psycopg
 
-from tests.faults import ledger
+from tests.faults import ledger, processes
 from tests.faults.kit import until
+from tests.faults.processes import Process
 from tests.faults.symptoms import symptom
-from tests.patience import PATIENCE
 from windlass import App
 from windlass.errors import OutcomeUnknownError, StoreError
 
-ROOT = Path(__file__).parents[3]
 LEASE = 2.0
 SWEEP = 0.5
 EFFECTS = "CREATE TABLE effects (job bigint NOT NULL, n integer NOT NULL)"
@@ -49,7 +43,7 @@ class Place:
         self.ledger = folder / "ledger.jsonl"
         self.app = App(url, listen=False)
         self.app.sync.counts()  # installs the schema
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[Process] = []
         self._started = 0
         with self.connect() as connection:
             connection.execute(EFFECTS)
@@ -64,26 +58,18 @@ class Place:
 
     # ── processes ──
 
-    def spawn(self, module: str, **settings: Any) -> subprocess.Popen[bytes]:
+    def spawn(self, module: str, **settings: Any) -> Process:
         """Run a module of this package; its output goes to a log of its own."""
         chosen = {"lease": LEASE, "reap_interval": SWEEP, "poll_interval": 0.5, **settings}
-        environment = {
-            **os.environ,
-            "WINDLASS_URL": self.worker_url,
-            "LEDGER": str(self.ledger),
-            **{f"WINDLASS_{name.upper()}": str(value) for name, value in chosen.items()},
-        }
         self._started += 1
         with (self.folder / f"process-{self._started}.log").open("wb") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", f"tests.postgres.faults.{module}"],
-                cwd=ROOT,
-                env=environment,
-                stdout=log,
-                stderr=log,
+            return processes.spawn(
+                f"tests.postgres.faults.{module}",
+                log,
+                processes.worker_environment(self.worker_url, self.ledger, chosen),
             )
 
-    def start(self, count: int = 1, **settings: Any) -> list[subprocess.Popen[bytes]]:
+    def start(self, count: int = 1, **settings: Any) -> list[Process]:
         """Start workers and wait until each says it is ready."""
         started = [self.spawn("worker_app", **settings) for _ in range(count)]
         self.workers += started
@@ -96,10 +82,7 @@ class Place:
 
     def stop(self) -> list[int]:
         """SIGTERM every worker; their exit codes."""
-        for worker in self.workers:
-            if worker.poll() is None:
-                worker.send_signal(signal.SIGTERM)
-        codes = [worker.wait(timeout=PATIENCE) for worker in self.workers]
+        codes = processes.stop(self.workers)
         self.workers = []
         return codes
 
@@ -156,10 +139,8 @@ class Place:
 
     def check_produced(self, producer: Producer) -> None:
         """I1, I6: what was acknowledged took effect once, what is unknown at most once."""
-        found = sorted(n for [n] in self.ask("SELECT n FROM effects"))
-        assert len(found) == len(set(found))
-        assert set(producer.acknowledged) <= set(found)
-        assert set(found) <= set(producer.acknowledged) | set(producer.unknown)
+        found = [n for [n] in self.ask("SELECT n FROM effects")]
+        ledger.check_produced(found, producer.acknowledged, producer.unknown)
 
 
 class Producer:
@@ -202,12 +183,7 @@ def place(folder: Path, url: str, worker_url: str | None = None) -> Iterator[Pla
     try:
         yield here
     finally:
-        for worker in here.workers:
-            if worker.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    worker.send_signal(signal.SIGCONT)
-                worker.kill()
-            worker.wait()
+        processes.kill(here.workers)
         asyncio.run(here.app.close())
 
 

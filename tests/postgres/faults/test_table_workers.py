@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.faults import ledger
+from tests.faults import ledger, processes
 from tests.faults.kit import until
+from tests.faults.processes import Process
 from tests.faults.symptoms import symptom
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
-from tests.postgres.faults.kit import ROOT
 from windlass.table import ddl
 
 
@@ -31,7 +28,7 @@ class Office:
         self.folder = folder
         self.gate = folder / "gate"
         self.ledger = folder / "ledger.jsonl"
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Process] = []
         self.ask(ddl("jobs", extra=["kind text NOT NULL"]))
         self.ask("CREATE TABLE effects (job bigint)")
 
@@ -47,10 +44,9 @@ class Office:
         )
         return [id_ for [id_] in rows]
 
-    def start(self, routines: str = "worker", **settings: str) -> subprocess.Popen[bytes]:
+    def start(self, routines: str = "worker", **settings: str) -> Process:
         """Start a process and wait until its routines run."""
         environment = {
-            **os.environ,
             "TABLE_URL": self.url,
             "LEDGER": str(self.ledger),
             "GATE": str(self.gate),
@@ -58,13 +54,7 @@ class Office:
             **settings,
         }
         with (self.folder / f"process-{len(self.processes)}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.postgres.faults.table_app"],
-                cwd=ROOT,
-                env=environment,
-                stdout=log,
-                stderr=log,
-            )
+            process = processes.spawn("tests.postgres.faults.table_app", log, environment)
         self.processes.append(process)
         until(lambda: process.pid in self.who("ready"), "the process to be ready")
         return process
@@ -75,7 +65,7 @@ class Office:
     def who(self, kind: str) -> set[int]:
         return {event["pid"] for event in self.events(kind)}
 
-    def started(self, process: subprocess.Popen[bytes]) -> set[int]:
+    def started(self, process: Process) -> set[int]:
         return {event["job"] for event in self.events("start") if event["pid"] == process.pid}
 
     def rows(self, columns: str = "state, num_resets, num_failures") -> list[tuple[Any, ...]]:
@@ -103,10 +93,7 @@ def office(folder: Path, url: str) -> Iterator[Office]:
     try:
         yield made
     finally:
-        for process in made.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
+        processes.kill(made.processes)
 
 
 @pytest.fixture
@@ -115,12 +102,12 @@ def here(tmp_path: Path, pg18: Cluster) -> Iterator[Office]:
         yield made
 
 
-def stop(process: subprocess.Popen[bytes]) -> int:
+def stop(process: Process) -> int:
     process.send_signal(signal.SIGTERM)
     return process.wait(timeout=PATIENCE)
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: Process) -> None:
     process.kill()
     process.wait()
 
