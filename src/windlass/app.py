@@ -270,9 +270,9 @@ class App:
         self._pid = os.getpid()
         self.client = Client(
             self._opened,
-            Preparer(self.registry, self.settings.max_payload),
+            Preparer(self.registry, lambda: self.settings.max_payload),
             keep=self._keep_of,
-            max_resets=self.settings.max_resets,
+            max_resets=lambda: self.settings.max_resets,
         )
         """Adds and manages jobs, async."""
         self.sync = SyncClient(self.client, self._portal)
@@ -449,10 +449,8 @@ class App:
         """
         if self._is_open:
             raise ConfigError("the app has opened its database already; configure it earlier")
-        merged = {name: getattr(self.settings, name) for name in config.NAMES}
-        given = {name: value for name, value in settings.items() if value is not None}
-        self.settings = config.load({**merged, **given}, environ={}, folder=Path(os.devnull))
-        if "url" in given:
+        self.settings = config.changed(self.settings, settings)
+        if settings.get("url") is not None:
             self._pool = None
         self.store = make_store(self.settings, self._clock, self._pool)
 
@@ -551,19 +549,19 @@ class App:
         of `crontab` (its text), `crontab_file` (its path) and `cron_items`. Other keywords are
         settings for this worker alone (`lease=`, `grace=`, …).
         """
-        chosen = {"concurrency": concurrency, "poll_interval": poll_interval, **settings}
-        given = {name: value for name, value in chosen.items() if value is not None}
-        if "url" in given:
+        if settings.get("url") is not None:
             raise ConfigError("the url belongs to App(url=…), not to run()")
-        merged = {name: getattr(self.settings, name) for name in config.NAMES}
-        for_worker = config.load({**merged, **given}, environ={}, folder=Path(os.devnull))
+        for_worker = config.changed(
+            self.settings,
+            {"concurrency": concurrency, "poll_interval": poll_interval, **settings},
+        )
         names = self._chosen_tasks(only, exclude)
         schedules = (
             []
             if once
             else self._schedules.gather(
                 crontab,
-                given.get("crontab_file"),
+                settings.get("crontab_file"),
                 cron_items,
                 default_file=for_worker.crontab_file,
                 max_payload=for_worker.max_payload,

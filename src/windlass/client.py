@@ -69,13 +69,14 @@ class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Preparer:
     """Turns what callers ask for into what stores take; every refusal happens here, before I/O."""
 
-    def __init__(self, registry: Registry, max_payload: int) -> None:
+    def __init__(self, registry: Registry, max_payload: Callable[[], int]) -> None:
+        """`max_payload` is asked for each call, because `App.configure` may change it."""
         self._registry = registry
         self._max_payload = max_payload
 
     def prepare(self, specs: Iterable[JobSpec]) -> list[NewJob]:
         """Jobs by name: any payload will do, known task or not."""
-        limit = self._max_payload
+        limit = self._max_payload()
         if isinstance(specs, str | bytes) or not isinstance(specs, Iterable):
             raise ValidationError(
                 f"specs must be a list of JobSpec, not {names.brief(specs)}", field="specs"
@@ -86,7 +87,7 @@ class Preparer:
         """Jobs of a task handle: one spec for all, and each payload must fit the function."""
         make = self._checked(spec)
         check = self._registry.get(spec.task).style.check
-        limit = self._max_payload
+        limit = self._max_payload()
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise PayloadError(
                 f"payloads must be a list of payloads, not {names.brief(values)}", field="payloads"
@@ -156,9 +157,11 @@ class Client:
         preparer: Preparer,
         *,
         keep: Callable[[str], float | None],
-        max_resets: int,
+        max_resets: Callable[[], int],
         connection: Any = None,
     ) -> None:
+        """`keep` and `max_resets` are asked for each call, because `App.configure` may change
+        what they answer."""
         self._opened = opened
         self._preparer = preparer
         self._keep = keep
@@ -392,7 +395,7 @@ class Client:
     async def force_unlock_workers(self, ids: Sequence[str]) -> list[Job]:
         """Treat these workers as dead now, and put their jobs back."""
         workers = names.check_workers(ids)
-        return await (await self._opened()).unlock(workers, self._max_resets)
+        return await (await self._opened()).unlock(workers, self._max_resets())
 
     async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
         """Stop starting jobs of a task or a queue, in every worker, until `resume`."""
