@@ -22,7 +22,6 @@ from windlass import (
     ValidationError,
     quick_add_job,
 )
-from windlass.app import make_store
 from windlass.config import Settings
 from windlass.errors import (
     InstantError,
@@ -31,6 +30,7 @@ from windlass.errors import (
     TaskError,
 )
 from windlass.store.records import ClaimRequest
+from windlass.store_kinds import database_file, make_store
 from windlass.tasks.options import make_options
 from windlass.tasks.task import make_task
 
@@ -75,14 +75,11 @@ def test_urls_that_cannot_be_used(url: str, error: type[Exception], says: str) -
 
 
 def test_sqlite_paths() -> None:
-    from windlass.app import _sqlite_path
-
-    def path(url: str) -> Path:
-        return _sqlite_path(url, url.partition("://")[2])
-
-    assert path("sqlite:///jobs.db") == Path("jobs.db")
-    assert path("sqlite:////var/jobs.db") == Path("/var/jobs.db")
-    assert path("sqlite:///with%20space.db") == Path("with space.db")
+    assert database_file("sqlite:///jobs.db") == Path("jobs.db")
+    assert database_file("sqlite:////var/jobs.db") == Path("/var/jobs.db")
+    assert database_file("sqlite:///with%20space.db") == Path("with space.db")
+    assert database_file("memory://") is None
+    assert database_file("postgresql:///shop") is None
 
 
 @pytest.mark.parametrize(
