@@ -35,6 +35,16 @@ from windlass.store.defaults import WorkDefaults
 from windlass.store.port import WorkStore
 from windlass.tasks.context import Context
 
+__all__ = [
+    "Handler",
+    "HandlerFunction",
+    "Resetter",
+    "Routine",
+    "Worker",
+    "WorkerOptions",
+    "run_all",
+]
+
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 
