@@ -109,7 +109,7 @@ class App:
 
     @property
     def place(self) -> str:
-        """Where the jobs are, for people: never with a password."""
+        """Where the jobs are, for messages and logs: never with a password."""
         if self._pool is not None:
             return f"the database of the given pool, schema {self.settings.schema}"
         return without_password(self.settings.url)
@@ -235,8 +235,7 @@ class App:
             if is_task and self.registry.find(function.name) is not function:
                 raise TaskError(f"{function.name!r} is no task of this app, so it cannot fire it")
             name = function.name if is_task else getattr(function, "__name__", "")
-            # A bad schedule is refused before the function is a task, which can then be declared
-            # again.
+            # Refuse a bad schedule before there is a task: its name then stays free.
             schedule = self._schedules.make(name, pattern, options, payload) if name else None
             task = function if is_task else self.task(function)  # refuses what has no name
             if schedule is not None:
@@ -262,15 +261,16 @@ class App:
 
     @property
     def schedules(self) -> list[Schedule]:
-        """Those declared by `@app.cron`, with their tasks' options."""
+        """The schedules that `@app.cron` declared, with their tasks' options."""
         return self._schedules.gather(None, None, [], max_payload=self.settings.max_payload)
 
     # ── life ──
 
     def configure(self, **settings: Any) -> None:
-        """Change settings before anything is opened, as `windlass run -c URL` does; None is unset.
+        """Change settings before the database is opened, as `windlass run -c URL` does.
 
-        Raises ConfigError once the database is open.
+        None leaves a setting as it is. Clients and tasks that were made before use the new
+        settings too. Raises ConfigError once the database is open.
         """
         if self._is_open:
             raise ConfigError("the app has opened its database already; configure it earlier")
@@ -292,13 +292,13 @@ class App:
         return self.store
 
     async def open(self) -> None:
-        """Open the database now; it is also done by itself when first needed."""
+        """Open the database now. Without this call the first verb that needs it opens it."""
         await self._opened()
 
     async def migrate(self) -> None:
-        """Create the schema or bring it up to date, whatever the setting `migrate` says.
+        """Create the schema or bring it up to date, also where the setting `migrate` forbids it.
 
-        With `migrate="auto"` it is also done by itself when the database is first needed.
+        With `migrate="auto"` opening the database does the same.
         """
         if self.settings.migrate != "auto":
             settings = msgspec.structs.replace(self.settings, migrate="auto")
@@ -335,7 +335,7 @@ class App:
         """Put this app on another database for a while, an empty one in memory by default.
 
         `with app.override():` is for tests. Everything reached through the app (tasks, client,
-        workers) uses the other store inside the block; afterwards its own is back, untouched.
+        workers) uses the other store inside the block, and the app's own again afterwards.
         """
         before = self.settings, self.store, self._pool, self._is_open, self._clock
         self.settings = msgspec.structs.replace(self.settings, url=url)

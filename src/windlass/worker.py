@@ -83,7 +83,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     reset_interval: float | timedelta | None = 5.0
     """How often to look for records of dead workers; None leaves that to a `Resetter`."""
     lease: float | timedelta | None = None
-    """How long a record is ours without a sign of life, where the store does not say itself."""
+    """How long the worker owns a record without a sign of life. Refused where the store sets it."""
     retry: Retry | None = None
     max_attempts: int | None = None
 

@@ -1,4 +1,4 @@
-"""A user's own object, or function, as the handler of whatever a store holds."""
+"""A user's own object, or function, as the handler of the records of a store."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `Runner` (the tasks of an app) and `Worker` (any store, any handler) are both a `Supervision`. A
 worker ends when it is asked to stop, when its engine is done (`once`, `max_jobs`), or when the
-store refuses it. The end has one order, whatever began it:
+store refuses it. In each case it ends in this order:
 
 1. *drain*: claim no more, let running jobs finish within `grace`, stop and hand back the rest;
 2. close the handler: let go of its threads and processes;

@@ -1,4 +1,4 @@
-"""A bench on PostgreSQL: schemas whose names nobody else uses, dropped afterwards."""
+"""A bench on PostgreSQL: schemas with random names, dropped afterwards."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def demo(ctx: click.Context, /, connection: str | None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     home = Path.cwd()
     with tempfile.TemporaryDirectory(prefix="windlass-demo-") as folder:
-        os.chdir(folder)  # so that nobody's windlass.toml is read
+        os.chdir(folder)  # so that no windlass.toml of the user is read
         try:
             asyncio.run(play(Path(folder), connection))
         except SceneFailed as error:
