@@ -12,7 +12,7 @@ welcome.enqueue(user_id=7)      # then: windlass run module:app
 
 import typing as _typing
 
-from windlass.app import App, Runner, quick_add_job
+from windlass.app import App, quick_add_job
 from windlass.client import Client, ScheduleInfo, SyncClient
 from windlass.engine.object_handler import BoundStore
 from windlass.errors import (
@@ -35,6 +35,7 @@ from windlass.model.job import Job, JobSpec, JobState, Progress
 from windlass.model.outcome import Abandon, Completed, Failed, Nack
 from windlass.model.retry import Retry
 from windlass.observe.events import Events
+from windlass.runner import Runner
 from windlass.tasks.abort import Abort, AbortReason
 from windlass.tasks.context import Context, SyncContext
 from windlass.tasks.task import Task

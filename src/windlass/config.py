@@ -21,6 +21,8 @@ from windlass.model.names import LONGEST, LONGEST_POLL, MAX_INT32, brief
 
 DEFAULT_URL = "sqlite:///windlass.db"
 _FILES = ("windlass.toml", "pyproject.toml")
+_ENVIRONMENT = "the environment"
+_ARGUMENT = "an argument"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,20 +87,31 @@ def load(
     """The settings in force. Arguments that are None count as not given; timedeltas are seconds,
     paths are text."""
     environ = os.environ if environ is None else environ
-    given = {key: _plain(value) for key, value in (arguments or {}).items() if value is not None}
+    given = _given(arguments or {})
+    from_file, file = _from_file(folder or Path.cwd())
+    from_environment = _from_environment(environ)
+    return _checked(
+        Settings(
+            **_converted(from_file, str(file))
+            | _converted(from_environment, _ENVIRONMENT)
+            | _converted(given, _ARGUMENT)
+        )
+    )
+
+
+def changed(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
+    """These settings with some of them replaced, all checked as `load` does.
+
+    It reads neither the environment nor a file. Arguments that are None change nothing.
+    """
+    return _checked(msgspec.structs.replace(settings, **_converted(_given(arguments), _ARGUMENT)))
+
+
+def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: _plain(value) for name, value in arguments.items() if value is not None}
     if unknown := given.keys() - set(NAMES):
         raise ConfigError(f"unknown setting {brief(min(unknown))}; there are: {', '.join(NAMES)}")
-    from_file, file = _from_file(folder or Path.cwd())
-    values: dict[str, Any] = {}
-    for source, found in (
-        (str(file), from_file),
-        ("the environment", _from_environment(environ)),
-        ("an argument", given),
-    ):
-        values.update({name: _converted(name, value, source) for name, value in found.items()})
-    settings = Settings(**values)
-    _check(settings)
-    return settings
+    return given
 
 
 def _plain(value: Any) -> Any:
@@ -107,13 +120,17 @@ def _plain(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def _converted(name: str, value: Any, source: str) -> Any:
+def _converted(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    return {name: _convert(name, value, source) for name, value in values.items()}
+
+
+def _convert(name: str, value: Any, source: str) -> Any:
     try:
         if isinstance(value, str):
             _check_text(value)
         return msgspec.convert(value, _TYPES[name], strict=False)
-    except ValueError as error:  # as msgspec's own is
-        where = f"WINDLASS_{name.upper()}" if source == "the environment" else name
+    except ValueError as error:  # msgspec's own error is a ValueError too
+        where = f"WINDLASS_{name.upper()}" if source == _ENVIRONMENT else name
         why = str(error)[:200]  # it quotes the value
         raise ConfigError(f"{where} cannot be {brief(value)} (from {source}): {why}") from None
 
@@ -174,7 +191,9 @@ def _table(content: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     return found
 
 
-def _check(settings: Settings) -> None:
+def _checked(settings: Settings) -> Settings:
+    """The same settings; ConfigError where a value is outside its range."""
+
     def refuse(name: str, must: str) -> None:
         raise ConfigError(f"{name} must be {must}, not {brief(getattr(settings, name))}")
 
@@ -200,3 +219,4 @@ def _check(settings: Settings) -> None:
         refuse("concurrency", "at most 10000")
     if settings.prefetch is not None and not 0 <= settings.prefetch <= MAX_INT32:
         refuse("prefetch", f"at least 0 and at most {MAX_INT32}")
+    return settings

@@ -19,12 +19,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from windlass.clock import SYSTEM, Clock
-from windlass.engine.engine import Engine, EngineOptions, make_worker_id
+from windlass.engine.engine import EngineOptions, make_worker_id
 from windlass.engine.loop import Loop
 from windlass.engine.object_handler import ObjectHandler
 from windlass.engine.outage import Outage
 from windlass.engine.reaper import Reaper
 from windlass.engine.signals import Signals
+from windlass.engine.supervision import Supervision
 from windlass.errors import ConfigError, StoreError
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS, check_seconds, check_task
 from windlass.model.retry import DEFAULT_RETRY, Retry
@@ -34,12 +35,22 @@ from windlass.store.defaults import WorkDefaults
 from windlass.store.port import WorkStore
 from windlass.tasks.context import Context
 
+__all__ = [
+    "Handler",
+    "HandlerFunction",
+    "Resetter",
+    "Routine",
+    "Worker",
+    "WorkerOptions",
+    "run_all",
+]
+
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class Handler(Protocol[R_contra]):
-    """What works on records of one kind. `pre_dequeue()`, `pre_handle(ctx, record)` and
+    """An object that works on records of one kind. `pre_dequeue()`, `pre_handle(ctx, record)` and
     `post_handle(ctx, record)` are optional and found by presence; any of them may be a plain
     function or `async def`."""
 
@@ -50,8 +61,8 @@ HandlerFunction = Callable[..., Any] | Callable[..., Awaitable[Any]]
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker works. Times are seconds, or timedeltas; what is None the store says, or else
-    the defaults of `windlass.config.Settings`."""
+    """How a worker works. Times are seconds, or timedeltas. Where a value is None, the store's own
+    default applies or, if it has none, that of `windlass.config.Settings`."""
 
     name: str
     """The readable part of the worker's id."""
@@ -72,15 +83,15 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     reset_interval: float | timedelta | None = 5.0
     """How often to look for records of dead workers; None leaves that to a `Resetter`."""
     lease: float | timedelta | None = None
-    """How long a record is ours without a sign of life, where the store does not say itself."""
+    """How long the worker owns a record without a sign of life. Refused where the store sets it."""
     retry: Retry | None = None
     max_attempts: int | None = None
 
 
-class Worker(Generic[R]):
+class Worker(Supervision, Generic[R]):
     """Works on the records of a store with a handler, until it is stopped.
 
-    Whoever made the store closes it; the worker opens it if need be.
+    The worker opens the store if it is not open, and never closes it: the caller does.
     """
 
     def __init__(
@@ -95,14 +106,6 @@ class Worker(Generic[R]):
         clock: Clock = SYSTEM,
     ) -> None:
         seconds = _seconds(options)
-        self.options = options
-        self.events = events or Events()
-        self.id = make_worker_id(f"{options.name}-{socket.gethostname()}")
-        self._store = store
-        self._state = state
-        self._clock = clock
-        self._root = logger or logging.getLogger("windlass")
-        self._logger = scoped(self._root, "worker", worker_id=self.id)
         defaults: WorkDefaults = getattr(store, "defaults", WorkDefaults())
         tasks = tuple(options.tasks) or defaults.tasks
         if options.lease is not None and defaults.lease is not None:
@@ -111,67 +114,45 @@ class Worker(Generic[R]):
             raise ConfigError("which tasks? This store holds many: WorkerOptions(tasks=[…])")
         for task in tasks:
             check_task(task)
-        self._handler = ObjectHandler(
-            handler,
+        self.options = options
+        self.id = make_worker_id(f"{options.name}-{socket.gethostname()}")
+        self._state = state
+        super().__init__(
             store,
-            tasks,
-            slots=options.num_handlers,
-            retry=options.retry or defaults.retry or DEFAULT_RETRY,
-            max_attempts=options.max_attempts or defaults.max_attempts or DEFAULT_MAX_ATTEMPTS,
-            timeout=seconds["maximum_runtime_per_job"],
+            ObjectHandler(
+                handler,
+                store,
+                tasks,
+                slots=options.num_handlers,
+                retry=options.retry or defaults.retry or DEFAULT_RETRY,
+                max_attempts=options.max_attempts or defaults.max_attempts or DEFAULT_MAX_ATTEMPTS,
+                timeout=seconds["maximum_runtime_per_job"],
+            ),
+            EngineOptions(
+                name=options.name,
+                slots=options.num_handlers,
+                lease=seconds["lease"] or defaults.lease or 30.0,
+                renew_every=defaults.renew_every,
+                poll_interval=seconds["interval"] or 0.0,
+                reap_interval=seconds["reset_interval"],
+                grace=seconds["grace"] or 0.0,
+                max_resets=_max_resets(defaults),
+                prefetch=defaults.prefetch,
+                max_jobs=options.num_total_jobs,
+                once=options.once,
+            ),
+            worker_id=self.id,
+            label="worker",
+            events=events or Events(),
+            logger=logger or logging.getLogger("windlass"),
+            clock=clock,
         )
-        self._engine_options = EngineOptions(
-            name=options.name,
-            slots=options.num_handlers,
-            lease=seconds["lease"] or defaults.lease or 30.0,
-            renew_every=defaults.renew_every,
-            poll_interval=seconds["interval"] or 0.0,
-            reap_interval=seconds["reset_interval"],
-            grace=seconds["grace"] or 0.0,
-            max_resets=(DEFAULT_MAX_RESETS if defaults.max_resets is None else defaults.max_resets),
-            prefetch=defaults.prefetch,
-            max_jobs=options.num_total_jobs,
-            once=options.once,
-        )
-        self._engine: Engine | None = None
-        self._ending: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
-
-    # ── life ──
 
     async def start(self) -> None:
         """Open the store and begin; returns as soon as it works."""
         await self._store.open()
-        around = _Around(self._store, self._state, self.id, self._root)
-        self._engine = Engine(
-            self._handler,
-            around,
-            self._engine_options,
-            events=self.events,
-            clock=self._clock,
-            keeper_on_loop=getattr(self._clock, "is_virtual", False),
-        )
-        await self._engine.start()
-        self._ending = asyncio.get_running_loop().create_task(
-            self._supervise(self._engine), name="windlass-worker"
-        )
+        await self._begin(_NoProducer(), self._state)
         self._logger.info("worker %s looks for records", self.id)
-
-    async def stop(self) -> None:
-        """Claim no more, let running handlers finish within `grace`, hand back the rest."""
-        self._stopping.set()
-        await self.wait()
-
-    def hurry(self) -> None:
-        """Give running handlers no more time."""
-        self._stopping.set()
-        if self._engine is not None:
-            self._engine.hurry()
-
-    async def wait(self) -> None:
-        """Return when the worker has ended; raises what ended it, if anything did."""
-        if self._ending is not None:
-            await asyncio.shield(self._ending)
 
     async def __aenter__(self) -> Worker[R]:
         await self.start()
@@ -190,22 +171,9 @@ class Worker(Generic[R]):
         """Records whose outcome was written."""
         return 0 if self._engine is None else self._engine.completed
 
-    async def _supervise(self, engine: Engine) -> None:
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        done = asyncio.ensure_future(engine.done.wait())
-        try:
-            await asyncio.wait({stopping, done}, return_when=asyncio.FIRST_COMPLETED)
-            await engine.stop()
-            self._handler.close()
-            if engine.error is not None:
-                raise engine.error
-        finally:
-            stopping.cancel()
-            done.cancel()
-
 
 class Resetter:
-    """Takes records back from dead workers, apart from any worker.
+    """Takes records back from dead workers, beside or without a worker in this process.
 
     `interval` is in seconds. Workers do the same by default; several at once do no harm.
     """
@@ -217,9 +185,8 @@ class Resetter:
             raise ConfigError("interval must be more than 0 seconds")
         self._store = store
         defaults: WorkDefaults = getattr(store, "defaults", WorkDefaults())
-        most = DEFAULT_MAX_RESETS if defaults.max_resets is None else defaults.max_resets
         self._logger = scoped(logger or logging.getLogger("windlass"), "resetter")
-        self._reaper = Reaper(store, interval, most, self._logger)
+        self._reaper = Reaper(store, interval, _max_resets(defaults), self._logger)
         self._loop: Loop | None = None
         self._ended: asyncio.Future[None] | None = None
 
@@ -242,7 +209,7 @@ class Resetter:
             self._ended.set_result(None)
 
     def hurry(self) -> None:
-        """There is nothing that takes long."""
+        """Does nothing: a step of a Resetter is short."""
 
     async def wait(self) -> None:
         if self._ended is not None:
@@ -254,7 +221,7 @@ class Resetter:
 
 
 class Routine(Protocol):
-    """Something that runs in the background: a Worker, a Resetter, or the like."""
+    """What `run_all` runs: a Worker, a Resetter, or an object of yours with these methods."""
 
     async def start(self) -> None: ...
 
@@ -302,29 +269,15 @@ async def run_all(*routines: Routine, handle_signals: bool = True) -> None:
 
 
 async def _stop_all(started: Sequence[Routine]) -> None:
-    """Stop every one, the last first, also where a stop raises; then raise the first such error."""
+    """Stop all of them, the last first. The first error of a stop is raised when all have ended."""
     errors: list[Exception] = []
     for routine in reversed(started):
         try:
             await routine.stop()
-        except Exception as error:  # what ended it; the others must stop all the same
+        except Exception as error:  # the others must be stopped all the same
             errors.append(error)
     if errors:
         raise errors[0]
-
-
-class _Around:
-    """What the records of one worker share (`tasks.context.Surroundings`)."""
-
-    def __init__(
-        self, store: WorkStore, state: Any, worker_id: str, logger: logging.Logger
-    ) -> None:
-        self.store = store
-        self.producer = _NoProducer()
-        self.state = state
-        self.loop = asyncio.get_running_loop()
-        self.worker_id = worker_id
-        self.logger = logger
 
 
 class _NoProducer:
@@ -334,6 +287,10 @@ class _NoProducer:
         raise ConfigError("this worker has no queue to add jobs to; use an App's client")
 
     add_jobs = add_job
+
+
+def _max_resets(defaults: WorkDefaults) -> int:
+    return DEFAULT_MAX_RESETS if defaults.max_resets is None else defaults.max_resets
 
 
 _DURATIONS = (

@@ -33,7 +33,7 @@ from windlass.store.rules import Row
 from windlass.store.schedules import Fired
 from windlass.stores.memory import MemoryStore, MemoryTransaction, _Addition
 from windlass.tasks.abort import AbortReason
-from windlass.tasks.context import JobTransaction
+from windlass.tasks.transaction import JobTransaction
 
 
 def answers_by_job() -> AbstractContextManager[Any]:

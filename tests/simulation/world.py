@@ -346,7 +346,11 @@ def _client(store: Store) -> Client:
     async def opened() -> Store:
         return store
 
-    return Client(opened, Preparer(REGISTRY, 2**18), keep=lambda task: None, max_resets=MAX_RESETS)
+    return Client(opened, _preparer(), keep=lambda task: None, max_resets=lambda: MAX_RESETS)
+
+
+def _preparer() -> Preparer:
+    return Preparer(REGISTRY, lambda: 2**18)
 
 
 class World:
@@ -436,7 +440,7 @@ class World:
             payload = [{**payload, "item": item} for item in range(3)]
         names = ("queue", "key", "key_mode", "priority", "flags", "delay", "keep", "max_attempts")
         options = {name: what[name] for name in names if name in what}
-        [new] = Preparer(REGISTRY, 2**18).prepare([_spec(task, payload, options)])
+        [new] = _preparer().prepare([_spec(task, payload, options)])
         for _ in range(3):
             try:
                 [job] = await self.producer._do("enqueue", [new])

@@ -55,7 +55,7 @@ async def started_with(app: App, **options: Any) -> dict[str, Schedule]:
     app.events.on("cron:started", on_started)
     try:
         runner = await app.run(handle_signals=False, **options)
-        schedules = runner._schedules
+        schedules = runner._scheduling.schedules
         if schedules:
             await begun
         found = {schedule.identifier: schedule for schedule in schedules}

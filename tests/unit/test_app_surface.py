@@ -22,7 +22,6 @@ from windlass import (
     ValidationError,
     quick_add_job,
 )
-from windlass.app import make_store
 from windlass.config import Settings
 from windlass.errors import (
     InstantError,
@@ -30,6 +29,8 @@ from windlass.errors import (
     StoreClosedError,
     TaskError,
 )
+from windlass.store.records import ClaimRequest
+from windlass.store_kinds import database_file, make_store
 from windlass.tasks.options import make_options
 from windlass.tasks.task import make_task
 
@@ -74,14 +75,11 @@ def test_urls_that_cannot_be_used(url: str, error: type[Exception], says: str) -
 
 
 def test_sqlite_paths() -> None:
-    from windlass.app import _sqlite_path
-
-    def path(url: str) -> Path:
-        return _sqlite_path(url, url.partition("://")[2])
-
-    assert path("sqlite:///jobs.db") == Path("jobs.db")
-    assert path("sqlite:////var/jobs.db") == Path("/var/jobs.db")
-    assert path("sqlite:///with%20space.db") == Path("with space.db")
+    assert database_file("sqlite:///jobs.db") == Path("jobs.db")
+    assert database_file("sqlite:////var/jobs.db") == Path("/var/jobs.db")
+    assert database_file("sqlite:///with%20space.db") == Path("with space.db")
+    assert database_file("memory://") is None
+    assert database_file("postgresql:///shop") is None
 
 
 @pytest.mark.parametrize(
@@ -267,6 +265,43 @@ def test_run_refuses_what_belongs_to_the_app(app: App) -> None:
             await app.run(leese=1)
 
     asyncio.run(body())
+
+
+def test_configure_reaches_clients_that_were_taken_before(app: App) -> None:
+    @app.task
+    def t(text: str) -> None: ...
+
+    client, sync, joined = app.client, app.sync, app.sync.using(object())
+    app.configure(max_payload=100)
+    long = "x" * 200
+    for refused in (
+        lambda: asyncio.run(client.add_job("t", {"text": long})),
+        lambda: sync.add_job("t", {"text": long}),
+        lambda: joined.add_job("t", {"text": long}),
+        lambda: t.enqueue(long),
+        lambda: t.enqueue_many([{"text": long}]),
+    ):
+        with pytest.raises(PayloadError, match="100"):
+            refused()
+    app.configure(max_payload=1000)
+    assert t.enqueue(long).payload == {"text": long}
+
+
+def test_configure_says_how_often_unlocked_jobs_may_be_reset(app: App) -> None:
+    client = app.client
+    app.configure(max_resets=1)
+
+    async def body() -> JobState:
+        job = await client.add_job("t")
+        for worker in ("a", "b"):
+            request = ClaimRequest(worker, ("t",), limit=1, suspects=1)
+            assert await app.store.claim(request)
+            await client.force_unlock_workers([worker])
+        found = await client.get_job(job.id)
+        assert found is not None
+        return found.state
+
+    assert asyncio.run(body()) is JobState.FAILED
 
 
 def test_an_app_is_a_context_manager_and_runners_add_jobs() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from windlass import App, ConfigError
-from windlass.config import NAMES, Settings, load
+from windlass.config import NAMES, Settings, changed, load
 
 
 def write(folder: Path, text: str, name: str = "windlass.toml") -> None:
@@ -32,6 +32,31 @@ def test_precedence(tmp_path: Path) -> None:
     settings = load({"concurrency": 30, "lease": None}, environ=environ, folder=tmp_path)
     assert (settings.lease, settings.grace, settings.concurrency) == (10, 20, 30)
     assert settings.keep is None
+
+
+def test_changes_read_neither_environment_nor_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "lease = 10")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINDLASS_GRACE", "20")
+    before = Settings(concurrency=3)
+    after = changed(before, {"keep": timedelta(minutes=1), "crontab_file": tmp_path, "lease": None})
+    assert after == Settings(concurrency=3, keep=60.0, crontab_file=str(tmp_path))
+    assert before == Settings(concurrency=3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"leese": 1}, "unknown setting 'leese'"),
+        ({"lease": "soon"}, "lease cannot be 'soon' .from an argument"),
+        ({"lease": 0.5}, "lease must be between a second and a day"),
+    ],
+)
+def test_changes_are_checked(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        changed(Settings(), arguments)
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ LOOK = """
 import sys
 from windlass import App
 app = App({url!r})
-wanted = "windlass.stores.sqlite windlass.stores.postgres psycopg psycopg_pool"
-print(*[name for name in wanted.split() if name in sys.modules])
+stores = ["windlass.stores." + name for name in ("memory", "sqlite", "postgres")]
+print(*[name for name in (*stores, "psycopg", "psycopg_pool") if name in sys.modules])
 """
 
 
 @pytest.mark.parametrize(
     ("url", "imported"),
     [
-        ("memory://", ""),
+        ("memory://", "windlass.stores.memory"),
         ("sqlite:///jobs.db", "windlass.stores.sqlite"),
         ("postgresql://nowhere/jobs", "windlass.stores.postgres psycopg"),
     ],

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from windlass.app import App
 from windlass.cli.output import plural
-from windlass.cli.place import Place, database_file, is_missing
+from windlass.cli.place import Place, is_missing
 from windlass.clock import SYSTEM, to_datetime, to_micros
 from windlass.errors import SchemaTooNewError, StoreError
 from windlass.store.findings import Examinable, Finding, Level
 from windlass.store.port import Store
 from windlass.store.schedules import KnownSchedule
+from windlass.store_kinds import database_file
 
 _NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
 _LARGE_WAL = 64 * 1024 * 1024

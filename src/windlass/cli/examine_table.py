@@ -9,6 +9,7 @@ import click
 from windlass.cli.place import Place
 from windlass.errors import ConfigError, StoreUnavailableError
 from windlass.store.findings import Finding, Level
+from windlass.store_kinds import POSTGRES, kind_of
 
 
 def examine_table(
@@ -18,7 +19,7 @@ def examine_table(
     from windlass.table import TableOptions, examine
 
     url = place.make_app().settings.url
-    if url.partition("://")[0] not in ("postgresql", "postgres"):
+    if not kind_of(url).is_postgres:
         raise ConfigError(
             "a table of your own is served in PostgreSQL only; name its database: -c postgresql://…"
         )
@@ -29,7 +30,7 @@ def examine_table(
         alternate_column_names=dict(map(_pair, columns)),
     )
     try:
-        examined = examine(url, options)
+        examined = examine(POSTGRES.address(url), options)
     except StoreUnavailableError as error:
         advice = "correct -c/--connection, or mend what the line says"
         return [Finding(Level.PROBLEM, "database_unusable", str(error), advice)]

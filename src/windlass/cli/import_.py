@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.app import App, import_graphile, survey_graphile
+from windlass.app import App
 from windlass.cli.base import Command, ExitCodes
 from windlass.cli.output import plural, print_json, say
 from windlass.cli.place import Place, database, json_option
+from windlass.graphile_import import import_graphile, survey_graphile
 
 if TYPE_CHECKING:
-    from windlass.stores.postgres.graphile import Group, Imported, Survey
+    from windlass.graphile_import import Group, Imported, Survey
 
 
 class Importers(ExitCodes, click.Group):

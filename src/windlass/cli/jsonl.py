@@ -49,7 +49,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
 def read_specs(file: IO[bytes], max_payload: int) -> list[JobSpec]:
     """The jobs of a file; blank lines are skipped. The first bad line ends it, by its number."""
     decode = msgspec.json.Decoder(Line).decode
-    check = Preparer(Registry(), max_payload).prepare
+    check = Preparer(Registry(), lambda: max_payload).prepare
     specs: list[JobSpec] = []
     try:
         lines = file.read().splitlines()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from windlass.app import App, schema_sql
+from windlass.app import App
 from windlass.cli.base import Command
 from windlass.cli.output import say
 from windlass.cli.place import Place, database
 from windlass.observe.urls import without_password
+from windlass.store_kinds import kind_of
 
 
 @click.command(
@@ -27,13 +28,14 @@ def migrate(place: Place, print_sql: bool) -> None:
     Workers and clients do this by themselves when they start; run it where they may not.
     """
     if print_sql:
-        click.echo(schema_sql(place.make_app().settings))
+        settings = place.make_app().settings
+        click.echo(kind_of(settings.url).schema_sql(settings))
         return
 
     async def work(app: App) -> str:
         await app.migrate()
         return without_password(app.settings.url)
 
-    # Whoever says so means it, also where workers are told to leave the schema alone.
+    # The command was given on purpose, so the setting `migrate` of the workers does not count.
     url = place.use(work, must_exist=False, migrate="auto")
     say(f"the schema of {url} is up to date")

@@ -9,12 +9,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
-from urllib.parse import unquote
 
 import click
 
 from windlass.app import App, look_only
 from windlass.errors import ConfigError, StoreUnavailableError
+from windlass.store_kinds import database_file
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Place:
         that name.
         """
         app = self.make_app(migrate=migrate)
-        if app.settings.url.startswith("memory:"):
+        if not app.store.capabilities.shared:
             raise ConfigError("jobs in memory:// live in one process; name a file: -c sqlite:///…")
         file = database_file(app.settings.url)
         if must_exist and not says_if_new and app.settings.migrate == "auto":
@@ -75,7 +75,7 @@ class Place:
 
 
 def is_missing(file: Path) -> bool:
-    """Whether there is no such file; StoreUnavailableError if that cannot be told."""
+    """Whether there is no such file; StoreUnavailableError if this user may not look."""
     try:
         file.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -86,12 +86,6 @@ def is_missing(file: Path) -> bool:
             " directory, or correct -c/--connection"
         ) from error
     return False
-
-
-def database_file(url: str) -> Path | None:
-    """The file a sqlite URL names; None for other databases."""
-    scheme, _, rest = url.partition("://")
-    return Path(unquote(rest[1:])) if scheme == "sqlite" else None
 
 
 def _set_log_level(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

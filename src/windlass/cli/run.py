@@ -20,7 +20,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from windlass import config
-from windlass.app import App, Runner
+from windlass.app import App
 from windlass.cli import supervised
 from windlass.cli.base import DONE, Command, CommandFailed, exit_code_of, one_line
 from windlass.cli.locate import find_app, source_folder
@@ -34,6 +34,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.observe import logs
+from windlass.runner import Runner
 from windlass.tasks.schedules import CRONTAB, crontab_beside
 
 _DEFAULT_FOLDER = "tasks"

@@ -11,6 +11,9 @@ One worker is one set of loops around a dictionary of deliveries:
   **pruner** removes history, the **noter** writes progress and logs, the **reporter** tells of
   jobs that ended, the **scheduler** fires schedules.
 
+`engine` puts the loops together, and `supervision` is the life of one worker around it: start, wait
+for a stop or the end, drain, sign off.
+
 A delivery is in `held` from its claim until its settlement is written, so the keeper sees it all
 that time. Nothing here knows SQL, and nothing but the clock and the event loop knows time.
 """

@@ -1,4 +1,4 @@
-"""A user's own object, or function, as the handler of whatever a store holds."""
+"""A user's own object, or function, as the handler of the records of a store."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ from windlass.engine.handler import Plan
 from windlass.engine.threads import Threads
 from windlass.errors import ConfigError, StoreUnavailableError
 from windlass.model.outcome import Abandon, Failed, Nack
-from windlass.tasks.context import (
-    AsyncTransaction,
-    Context,
-    JobTransaction,
-    SyncContext,
-    SyncTransaction,
-)
+from windlass.tasks.context import Context, SyncContext
+from windlass.tasks.transaction import AsyncTransaction, JobTransaction, SyncTransaction
 
 HOOKS = ("pre_dequeue", "pre_handle", "post_handle")
 

@@ -77,7 +77,7 @@ class Signals:
 
 
 def _in_child() -> None:
-    """A forked child is nobody's worker: a signal does to it what it does to any process."""
+    """A forked child runs no worker: signals do to it what they do to any process."""
     global _count
     _count = 0
     _listening.clear()

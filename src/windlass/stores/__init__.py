@@ -1,1 +1,3 @@
-"""The stores. Only `windlass.app` imports them; everything else knows the port alone."""
+"""The stores. Only `store_kinds` (each kind), `table` and `graphile_import` (one store each) import
+them; every other module knows the port alone. `lint-imports` checks it.
+"""

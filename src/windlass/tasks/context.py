@@ -1,13 +1,11 @@
-"""What a handler is given beside its payload; in a tasks folder it is called `helpers`."""
+"""The Context: what a handler gets beside its payload. In a tasks folder it is called `helpers`."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from contextvars import ContextVar
+from collections.abc import Coroutine, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -17,10 +15,11 @@ from windlass.model.job import Job, JobSpec, Progress
 from windlass.model.names import check_seconds
 from windlass.observe.logs import Scoped, scoped
 from windlass.store.fetched import fetched, named
-from windlass.store.port import Transaction, WorkStore
-from windlass.store.records import Complete, Lease, Note
+from windlass.store.port import WorkStore
+from windlass.store.records import Note
 from windlass.tasks.abort import Abort
-from windlass.tasks.awaited import AwaitedConnection, OwnThread
+from windlass.tasks.connection import DatabaseConnection
+from windlass.tasks.transaction import Completable, JobTransaction
 
 T = TypeVar("T")
 
@@ -28,30 +27,19 @@ MAX_ENTRY = 16 * 1024
 
 
 class Producer(Protocol):
-    """Whoever can add jobs: the app's client."""
+    """What adds jobs for a handler: the app's client."""
 
     def add_job(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Job]: ...
 
     def add_jobs(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, list[Job]]: ...
 
 
-class Delivery(Protocol):
+class Delivery(Completable, Protocol):
     """The engine's side of a running job."""
-
-    lease: Lease
-    keep: float | None
-    """How long the job is kept where it says nothing itself."""
-
-    @property
-    def abort(self) -> Abort: ...
 
     def note(self, note: Note) -> None: ...
 
     def extend(self, seconds: float) -> None: ...
-
-    def begin_commit(self) -> None: ...
-
-    def commit_failed(self) -> None: ...
 
 
 class Surroundings(Protocol):
@@ -85,7 +73,7 @@ class Context:
     _job: Job | None = None
     _logger: Scoped | None = None
     _is_inside = False
-    """Whether its handler was given a transaction, in which it cannot open another."""
+    """Whether the engine opened a transaction for this handler, which cannot open another."""
 
     def __init__(self, around: Surroundings, delivery: Delivery) -> None:
         self._around = around
@@ -125,7 +113,7 @@ class Context:
             )
         return self._logger
 
-    # ── said in passing: these never wait ──
+    # ── notes and leases: these calls never wait ──
 
     def progress(self, fraction: float, note: str = "") -> None:
         """Show how far this job is: 0 to 1, and a few words. Written soon, not at once."""
@@ -169,7 +157,7 @@ class Context:
     async def query(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
         """Run one statement on a connection of its own and return its rows.
 
-        A value is had by its place or by its column's name: `row[0]`, `row["id"]`.
+        A value is read by its place or by its column's name: `row[0]`, `row["id"]`.
         """
         async with self.connection() as connection:
             cursor = await connection.execute(*_statement(sql, values))
@@ -181,8 +169,8 @@ class Context:
         """Your writes and this job's completion together, or not at all.
 
         `async with ctx.transaction() as tx:` then `await tx.execute(sql, values)` and
-        `await tx.complete(output)`; a plain function uses `with` and no `await`. Jobs added inside
-        the block, in whatever way, belong to the transaction too.
+        `await tx.complete(output)`; a plain function uses `with` and no `await`. Jobs added
+        inside the block, by `ctx`, a task or the app's client, join the transaction.
         """
         if self._is_inside:
             raise WindlassError("this handler is in its transaction already; use its store")
@@ -190,7 +178,7 @@ class Context:
 
 
 class SyncContext(Context):
-    """The Context of a plain function: the same names, and what waits simply blocks."""
+    """The Context of a plain function: the same names; calls that are awaited elsewhere block."""
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         if asyncio._get_running_loop() is self._around.loop:
@@ -214,215 +202,3 @@ class SyncContext(Context):
 def _statement(sql: str, values: Sequence[Any] | dict[str, Any]) -> tuple[Any, ...]:
     """The arguments of `execute`; a psycopg statement without values may have bare % signs."""
     return (sql, values) if values else (sql,)
-
-
-class DatabaseConnection:
-    """Both kinds of `with` around one connection of the store's."""
-
-    def __init__(self, opened: AbstractContextManager[Any], abort: Abort) -> None:
-        self._opened = opened
-        self._abort = abort
-        self._thread = OwnThread()
-        self._forget: Callable[[], None] = _nothing
-
-    def __enter__(self) -> Any:
-        if _is_on_a_loop():
-            raise WindlassError("in an async def write `async with ctx.connection()`")
-        connection = self._opened.__enter__()
-        self._interrupt_on_abort(connection)
-        return connection
-
-    def __exit__(self, *error: Any) -> bool | None:
-        self._forget()
-        return self._opened.__exit__(*error)
-
-    async def __aenter__(self) -> Any:
-        if isinstance(self._opened, AbstractAsyncContextManager):
-            return await self._opened.__aenter__()
-        connection = await _entered(self._opened, self._thread)
-        self._interrupt_on_abort(connection)
-        return AwaitedConnection(connection, self._thread)
-
-    async def __aexit__(self, *error: Any) -> bool | None:
-        ended: bool | None
-        if isinstance(self._opened, AbstractAsyncContextManager):
-            ended = await self._opened.__aexit__(*error)
-            return ended
-        self._forget()
-        try:
-            ended = await self._thread.run(self._opened.__exit__, *error)
-            return ended
-        finally:
-            self._thread.close()
-
-    def _interrupt_on_abort(self, connection: Any) -> None:
-        for source in (self._opened, connection):
-            interrupt = getattr(source, "interrupt", None)
-            if interrupt is not None:
-                self._forget = self._abort.call(interrupt)
-                return
-
-
-def _nothing() -> None:
-    pass
-
-
-async def _entered(opened: AbstractContextManager[T], thread: OwnThread) -> T:
-    """Enter it in its thread; if the caller is cancelled meanwhile it is left again."""
-    try:
-        inner: T = await thread.run(opened.__enter__)
-    except asyncio.CancelledError:
-        thread.afterwards(opened.__exit__, None, None, None)
-        thread.close()
-        raise
-    except BaseException:
-        thread.close()
-        raise
-    return inner
-
-
-class OpenTransaction:
-    """The transaction a handler is inside of; jobs it adds meanwhile belong to it."""
-
-    def __init__(self, store: WorkStore, connection: Any) -> None:
-        self.store = store
-        self.connection: Any = connection
-
-
-_inside: ContextVar[OpenTransaction | None] = ContextVar("windlass_transaction", default=None)
-
-
-def connection_inside(store: WorkStore) -> Any:
-    """The connection of the `ctx.transaction()` this code runs in, if it is on `store`.
-
-    Anything else would wait for the write lock that the handler itself holds.
-    """
-    found = _inside.get()
-    return found.connection if found is not None and found.store is store else None
-
-
-class JobTransaction:
-    """Both kinds of `with` around one store transaction.
-
-    From the moment a transaction that completes its job begins to commit, the delivery is told
-    so: the commit itself makes the job disappear, and a handler that was cancelled for it, or for
-    anything else, while the answer is on its way would not run the code after its block.
-    """
-
-    def __init__(self, store: WorkStore, delivery: Delivery) -> None:
-        self._store = store
-        self._delivery = delivery
-        self._opened = store.transaction(delivery.lease)
-        self._current: OpenTransaction | None = None
-        self._thread = OwnThread()
-        self._forget: Callable[[], None] = _nothing
-        self._is_unsettled = False
-        """Whether the job was to be completed by a commit that has not succeeded."""
-        self._sync: SyncTransaction
-
-    def __enter__(self) -> SyncTransaction:
-        if _is_on_a_loop():
-            raise WindlassError("in an async def write `async with ctx.transaction()`")
-        self._begin(self._opened.__enter__())
-        return self._sync
-
-    def __exit__(self, *error: Any) -> bool | None:
-        self._finish(*error)
-        try:
-            return self._end(*error)
-        finally:
-            self._tell_failure()
-
-    async def __aenter__(self) -> AsyncTransaction:
-        self._begin(await _entered(self._opened, self._thread))
-        return AsyncTransaction(self._sync, self._thread)
-
-    async def __aexit__(self, *error: Any) -> bool | None:
-        self._finish(*error)
-        try:
-            ended: bool | None = await self._thread.run_out(self._end, *error)
-            return ended
-        finally:
-            self._thread.close()
-            self._tell_failure()
-
-    def _begin(self, inner: Transaction) -> None:
-        self._sync = SyncTransaction(inner, self._delivery.keep)
-        self._forget = self._delivery.abort.call(inner.interrupt)
-        self._current = OpenTransaction(self._store, inner.connection)
-        _inside.set(self._current)
-
-    def _finish(self, *error: Any) -> None:
-        """The block has ended; what follows may be the commit that completes the job."""
-        self._forget()
-        _inside.set(None)
-        if self._current is not None:
-            self._current.connection = None  # for tasks that were started inside and go on
-        if self._sync.is_completing and error[0] is None:
-            self._is_unsettled = True
-            self._delivery.begin_commit()
-
-    def _end(self, *error: Any) -> bool | None:
-        answer = self._opened.__exit__(*error)
-        self._is_unsettled = False
-        return answer
-
-    def _tell_failure(self) -> None:
-        if self._is_unsettled:
-            self._delivery.commit_failed()
-
-
-def _is_on_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-class SyncTransaction:
-    """The transaction inside a plain function."""
-
-    def __init__(self, inner: Transaction, keep: float | None) -> None:
-        self._inner = inner
-        self._keep = keep
-        self.is_completing = False
-        """Whether the job completes when this block commits."""
-
-    @property
-    def connection(self) -> Any:
-        return self._inner.connection
-
-    def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
-        """The rows it returns; their values are had by place or by name."""
-        return self._inner.execute(sql, values)
-
-    def complete(self, output: Any = None) -> None:
-        """Complete the job when this block commits; LeaseLostError if it is no longer ours."""
-        text = None if output is None else payloads.encode_value(output, field="output")
-        self._inner.complete(Complete(output=text, keep=self._keep))
-        self.is_completing = True
-
-
-class AsyncTransaction:
-    """The transaction inside an `async def`."""
-
-    def __init__(self, sync: SyncTransaction, thread: OwnThread) -> None:
-        self._sync = sync
-        self._thread = thread
-
-    @property
-    def connection(self) -> Any:
-        return self._sync.connection
-
-    async def execute(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
-        try:
-            rows: list[Any] = await self._thread.run(self._sync.execute, sql, values)
-        except asyncio.CancelledError:
-            self._sync._inner.interrupt()
-            raise
-        return rows
-
-    async def complete(self, output: Any = None) -> None:
-        """Complete the job when this block commits; LeaseLostError if it is no longer ours."""
-        await self._thread.run(self._sync.complete, output)

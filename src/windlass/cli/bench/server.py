@@ -1,4 +1,4 @@
-"""A bench on PostgreSQL: schemas whose names nobody else uses, dropped afterwards."""
+"""A bench on PostgreSQL: schemas with random names, dropped afterwards."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from windlass.cli.base import one_line
 from windlass.cli.bench.site import Address, Reading
 from windlass.errors import StoreUnavailableError
-from windlass.stores.postgres.connection import one_line
 
 _LOCAL = ("", "localhost", "127.0.0.1", "::1")
 

@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol
 import click
 import msgspec
 
-from windlass.cli.place import database_file
 from windlass.errors import ConfigError, MissingExtraError
+from windlass.store_kinds import POSTGRES, kind_of
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -98,15 +98,14 @@ def choose_site(url: str | None, folder: Path | None, synchronous: str | None) -
         raise click.UsageError("--folder is for SQLite without -c.")
     if url.startswith("memory:"):
         raise ConfigError("jobs in memory:// live in one process; leave -c out for a file")
-    file = database_file(url)
+    kind = kind_of(url)
+    file = kind.file(url)
     if file is not None:
         parent = file.resolve().parent
         if not parent.is_dir():
             raise click.UsageError(f"there is no folder {parent}.")
         return FileSite(parent, synchronous or "full")
-    if "://" not in url:
-        url = f"postgresql:///{url}"
-    if not url.startswith(("postgresql://", "postgres://")):
+    if not kind.is_postgres:
         raise click.UsageError("-c takes a sqlite:/// or postgresql:// URL.")
     if synchronous is not None:
         raise click.UsageError("--synchronous is for SQLite; PostgreSQL has its own setting.")
@@ -114,4 +113,4 @@ def choose_site(url: str | None, folder: Path | None, synchronous: str | None) -
         from windlass.cli.bench.server import ServerSite
     except ImportError as error:
         raise MissingExtraError("PostgreSQL", "postgres") from error
-    return ServerSite(url)
+    return ServerSite(POSTGRES.address(url))

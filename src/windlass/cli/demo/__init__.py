@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from windlass.cli.base import Command, CommandFailed
+from windlass.store_kinds import kind_of
 
 
 @click.command(cls=Command, examples=("windlass demo", "windlass demo -c postgresql:///shop"))
@@ -29,7 +30,7 @@ def demo(ctx: click.Context, /, connection: str | None) -> None:
     """
     from windlass.cli.demo.scenes import SceneFailed, play
 
-    if connection is not None and connection.startswith(("sqlite:", "memory:")):
+    if connection is not None and not kind_of(connection).is_postgres:
         raise click.UsageError("-c takes a PostgreSQL URL; without it there is a file.", ctx)
     _forget_settings(keep_address=connection is not None)
     # Both ways to stop it end its workers too, also where Ctrl-C is ignored (a shell's `&`).
@@ -37,7 +38,7 @@ def demo(ctx: click.Context, /, connection: str | None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     home = Path.cwd()
     with tempfile.TemporaryDirectory(prefix="windlass-demo-") as folder:
-        os.chdir(folder)  # so that nobody's windlass.toml is read
+        os.chdir(folder)  # so that no windlass.toml of the user is read
         try:
             asyncio.run(play(Path(folder), connection))
         except SceneFailed as error:

@@ -1,0 +1,83 @@
+"""The client for code without an event loop: every verb of `Client`, blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from windlass.client.client import Client
+from windlass.client.portal import Portal
+from windlass.model.job import Job, JobSpec
+from windlass.store.records import NewJob
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _blocking(
+    method: Callable[Concatenate[Client, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[SyncClient, P], R]:
+    def call(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._portal.call(method(self._client, *args, **kwargs))
+
+    call.__doc__ = method.__doc__
+    call.__name__ = call.__qualname__ = method.__name__
+    return call
+
+
+class SyncClient:
+    """The verbs of `Client`, blocking. Get it from `app.sync`."""
+
+    def __init__(self, client: Client, portal: Portal) -> None:
+        self._client = client
+        self._portal = portal
+
+    def using(self, connection: Any) -> JoinedSyncClient:
+        """Add jobs inside the transaction open on `connection`."""
+        return JoinedSyncClient(self._client, self._portal, connection)
+
+    add_job = _blocking(Client.add_job)
+    add_jobs = _blocking(Client.add_jobs)
+    add_typed = _blocking(Client.add_typed)
+    get_job = _blocking(Client.get_job)
+    list_jobs = _blocking(Client.list_jobs)
+    counts = _blocking(Client.counts)
+    workers = _blocking(Client.workers)
+    wait_for = _blocking(Client.wait_for)
+    remove_job = _blocking(Client.remove_job)
+    complete_jobs = _blocking(Client.complete_jobs)
+    permanently_fail_jobs = _blocking(Client.permanently_fail_jobs)
+    reschedule_jobs = _blocking(Client.reschedule_jobs)
+    retry_jobs = _blocking(Client.retry_jobs)
+    cancel_jobs = _blocking(Client.cancel_jobs)
+    force_unlock_workers = _blocking(Client.force_unlock_workers)
+    pause = _blocking(Client.pause)
+    resume = _blocking(Client.resume)
+    paused = _blocking(Client.paused)
+    cleanup = _blocking(Client.cleanup)
+    list_schedules = _blocking(Client.list_schedules)
+    pause_schedule = _blocking(Client.pause_schedule)
+    resume_schedule = _blocking(Client.resume_schedule)
+    remove_schedule = _blocking(Client.remove_schedule)
+    trigger_schedule = _blocking(Client.trigger_schedule)
+
+
+class JoinedSyncClient(SyncClient):
+    """Adds jobs on the caller's connection, in the caller's thread."""
+
+    def __init__(self, client: Client, portal: Portal, connection: Any) -> None:
+        super().__init__(client, portal)
+        self._connection = connection
+
+    def add_jobs(self, specs: Iterable[JobSpec]) -> list[Job]:
+        return self._join(self._client._preparer.prepare(specs))
+
+    def add_typed(self, spec: JobSpec, payloads: Iterable[Any]) -> list[Job]:
+        return self._join(self._client._preparer.prepare_typed(spec, payloads))
+
+    def add_job(self, task: str, payload: Any = None, **options: Any) -> Job:
+        return self.add_jobs([JobSpec(task=task, payload=payload, **options)])[0]
+
+    def _join(self, new: Sequence[NewJob]) -> list[Job]:
+        store = self._portal.call(self._client._opened())
+        return store.joined(self._connection).enqueue(new) if new else []

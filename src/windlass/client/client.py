@@ -1,0 +1,320 @@
+"""The verbs of the client: add jobs, look at them, change them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from windlass.client.filters import make_filter
+from windlass.client.prepare import Preparer
+from windlass.client.schedules import ScheduleInfo, no_schedule, schedule_info
+from windlass.clock import to_micros
+from windlass.errors import (
+    ConfigError,
+    JobNotFoundError,
+    JobNotKeptError,
+    ValidationError,
+    WaitTimeoutError,
+)
+from windlass.model import names
+from windlass.model.job import Job, JobSpec, JobState
+from windlass.model.outcome import clip
+from windlass.store.port import Store
+from windlass.store.records import NewJob, Paused, WorkerInfo
+from windlass.store.schedules import KnownSchedule, jobs_at
+from windlass.tasks.transaction import connection_inside
+
+Cleanup = Literal["gc-tasks", "gc-queues", "delete-failed", "prune"]
+CLEANUPS: tuple[Cleanup, ...] = ("gc-tasks", "gc-queues", "delete-failed", "prune")
+_BATCH = 1_000
+_WAIT_FIRST = 0.01
+_WAIT_LONGEST = 0.25
+
+
+class Client:
+    """Adds jobs and manages them. Get it from `app.client`."""
+
+    def __init__(
+        self,
+        opened: Callable[[], Coroutine[Any, Any, Store]],
+        preparer: Preparer,
+        *,
+        keep: Callable[[str], float | None],
+        max_resets: Callable[[], int],
+        connection: Any = None,
+    ) -> None:
+        """`keep` and `max_resets` are asked for each call, because `App.configure` may change
+        what they answer."""
+        self._opened = opened
+        self._preparer = preparer
+        self._keep = keep
+        self._max_resets = max_resets
+        self._connection = connection
+
+    def using(self, connection: Any) -> Client:
+        """The same verbs; jobs that are added join the transaction open on `connection`."""
+        return Client(
+            self._opened,
+            self._preparer,
+            keep=self._keep,
+            max_resets=self._max_resets,
+            connection=connection,
+        )
+
+    # ── adding ──
+
+    async def add_job(
+        self,
+        task: str,
+        payload: Any = None,
+        *,
+        queue: str | None = None,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        max_attempts: int | None = None,
+        key: str | None = None,
+        key_mode: names.KeyMode = "replace",
+        priority: int | None = None,
+        flags: Sequence[str] | None = None,
+        keep: float | timedelta | None = None,
+    ) -> Job:
+        """Add one job by its task's name, known here or not."""
+        spec = JobSpec(
+            task=task,
+            payload=payload,
+            queue=queue,
+            run_at=run_at,
+            delay=delay,
+            max_attempts=max_attempts,
+            key=key,
+            key_mode=key_mode,
+            priority=priority,
+            flags=flags,
+            keep=keep,
+        )
+        return (await self.add_jobs([spec]))[0]
+
+    async def add_jobs(self, specs: Iterable[JobSpec]) -> list[Job]:
+        """Add many jobs, all or none, in the order given. Two with one key: the last wins."""
+        return await self._add(self._preparer.prepare(specs))
+
+    async def add_typed(self, spec: JobSpec, payloads: Iterable[Any]) -> list[Job]:
+        """Add one job per payload, each checked against the task's function."""
+        return await self._add(self._preparer.prepare_typed(spec, payloads))
+
+    async def _add(self, new: Sequence[NewJob]) -> list[Job]:
+        store = await self._opened()
+        if not new:
+            return []
+        connection = connection_inside(store) if self._connection is None else self._connection
+        if connection is not None:
+            return await store.joined(connection).aenqueue(new)
+        return await store.enqueue(new)
+
+    # ── looking ──
+
+    async def get_job(self, id: int | None = None, *, key: str | None = None) -> Job | None:
+        """One job by id or by key, or None."""
+        if (id is None) == (key is None):
+            raise ValidationError("give an id or a key", field="id")
+        if id is not None:
+            wanted = names.check_job(id)
+            return await (await self._opened()).get(wanted)
+        wanted_key = names.check_one_key(key)
+        return await (await self._opened()).get_by_key(wanted_key)
+
+    async def list_jobs(
+        self,
+        *,
+        state: str | Sequence[str] | None = None,
+        task: str | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        ids: Sequence[int] | None = None,
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[Job]:
+        """A page of jobs, by ascending id; pass the last id as `after` for the next page."""
+        wanted = make_filter(
+            state=state, task=task, queue=queue, key=key, ids=ids, after=after, limit=limit
+        )
+        return await (await self._opened()).find(wanted)
+
+    async def counts(self) -> dict[str, int]:
+        """How many jobs are in each state; completed ones only where they are kept."""
+        counts = await (await self._opened()).counts()
+        return {state.value: counts.get(state, 0) for state in JobState}
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await (await self._opened()).workers()
+
+    async def wait_for(self, id: int, timeout: float | timedelta | None = None) -> Job:
+        """The job once it is finished, with its output.
+
+        Raises JobNotKeptError at once if its outcome will not be kept, JobNotFoundError if there
+        is no such job (any more), WaitTimeoutError after `timeout` seconds.
+        """
+        names.check_job(id)
+        limit = names.check_seconds(timeout, "timeout")
+        store = await self._opened()
+        loop = asyncio.get_running_loop()
+        deadline = None if limit is None else loop.time() + limit
+        pause = _WAIT_FIRST
+        while True:
+            job = await store.get(id)
+            if job is None:
+                raise JobNotFoundError(f"there is no job {id}, or it is finished and was not kept")
+            if job.state.is_final:
+                return job
+            if not (self._keep(job.task) if job.keep is None else job.keep):
+                raise JobNotKeptError(
+                    f"job {id} is not kept when it completes, so there will be nothing to wait"
+                    " for; set keep= on the job, the task or the app"
+                )
+            left = None if deadline is None else deadline - loop.time()
+            if left is not None and left <= 0:
+                raise WaitTimeoutError(f"job {id} is still {job.state} after {limit:g} s")
+            await asyncio.sleep(pause if left is None else min(pause, left))
+            pause = min(pause * 1.5, _WAIT_LONGEST)
+
+    # ── schedules ──
+
+    async def list_schedules(self) -> list[ScheduleInfo]:
+        """The schedules that the database knows, by identifier."""
+        store = await self._opened()
+        now = await store.now()
+        return [schedule_info(known, now) for known in await store.schedules()]
+
+    async def pause_schedule(self, id: str) -> ScheduleInfo:
+        """Fire a schedule no more, in any worker, until `resume_schedule`; it is remembered."""
+        names.check_schedule(id)
+        store = await self._opened()
+        return await self._told(id, await store.pause_schedule(id))
+
+    async def resume_schedule(self, id: str) -> ScheduleInfo:
+        """Fire a schedule again; instants that passed while it was paused are skipped."""
+        names.check_schedule(id)
+        store = await self._opened()
+        return await self._told(id, await store.resume_schedule(id))
+
+    async def remove_schedule(self, id: str) -> ScheduleInfo:
+        """Forget a schedule. Workers that have it fire it no more; one that starts with it in its
+        crontab makes it known anew."""
+        names.check_schedule(id)
+        store = await self._opened()
+        return await self._told(id, await store.forget_schedule(id))
+
+    async def trigger_schedule(self, id: str) -> Job:
+        """Add one job of a schedule now, paused or not; its own instants stay as they are."""
+        names.check_schedule(id)
+        store = await self._opened()
+        for known in await store.schedules():
+            if known.identifier == id:
+                now = await store.now()
+                return (await self._add(jobs_at(known.schedule, [now], backfilled=False)))[0]
+        raise no_schedule(id)
+
+    async def _told(self, id: str, known: KnownSchedule | None) -> ScheduleInfo:
+        if known is None:
+            raise no_schedule(id)
+        return schedule_info(known, await (await self._opened()).now())
+
+    # ── changing ──
+
+    async def remove_job(self, key: str) -> Job | None:
+        """Delete the job with that key; one that runs loses its key and will not run again."""
+        names.check_one_key(key)
+        return await (await self._opened()).remove(key)
+
+    async def complete_jobs(self, ids: Sequence[int]) -> list[Job]:
+        """Mark jobs as completed without running them; running ones are skipped."""
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).complete(chosen)
+
+    async def permanently_fail_jobs(
+        self, ids: Sequence[int], reason: str = "Manually marked as failed"
+    ) -> list[Job]:
+        """Mark jobs as failed for good; running ones are skipped."""
+        chosen, text = names.check_jobs(ids), clip(names.check_reason(reason))
+        return await (await self._opened()).fail(chosen, text)
+
+    async def reschedule_jobs(
+        self,
+        ids: Sequence[int],
+        *,
+        run_at: datetime | None = None,
+        priority: int | None = None,
+        attempts: int | None = None,
+        max_attempts: int | None = None,
+    ) -> list[Job]:
+        """Change when and how jobs run; None leaves a value as it is, zero is a value.
+
+        A failed job stays failed unless `attempts` is given; running jobs are skipped.
+        """
+        chosen = names.check_jobs(ids)
+        instant = names.check_instant(run_at)
+        if priority is not None:
+            names.check_priority(priority)
+        names.check_attempts(attempts)
+        names.check_max_attempts(max_attempts)
+        return await (await self._opened()).reschedule(
+            chosen,
+            run_at=None if instant is None else to_micros(instant),
+            priority=priority,
+            attempts=attempts,
+            max_attempts=max_attempts,
+        )
+
+    async def retry_jobs(self, ids: Sequence[int]) -> list[Job]:
+        """Run failed, cancelled and scheduled jobs now, with all their attempts."""
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).retry(chosen)
+
+    async def cancel_jobs(self, ids: Sequence[int]) -> list[Job]:
+        """Cancel waiting jobs; running ones are told to stop and are cancelled when they do."""
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).cancel(chosen)
+
+    async def force_unlock_workers(self, ids: Sequence[str]) -> list[Job]:
+        """Treat these workers as dead now, and put their jobs back."""
+        workers = names.check_workers(ids)
+        return await (await self._opened()).unlock(workers, self._max_resets())
+
+    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
+        """Stop starting jobs of a task or a queue, in every worker, until `resume`."""
+        _one_of(task, queue)
+        await (await self._opened()).pause(task=task, queue=queue)
+
+    async def resume(self, *, task: str | None = None, queue: str | None = None) -> None:
+        _one_of(task, queue)
+        await (await self._opened()).resume(task=task, queue=queue)
+
+    async def paused(self) -> Paused:
+        return await (await self._opened()).paused()
+
+    async def cleanup(self, *what: Cleanup) -> dict[str, int]:
+        """Remove rows that are no longer needed; the answer says how many each name removed.
+
+        `gc-tasks` and `gc-queues` remove nothing: only jobs hold the names of tasks and queues.
+        """
+        for name in what:
+            if not isinstance(name, str) or name not in CLEANUPS:
+                raise ConfigError(
+                    f"no cleanup is called {names.brief(name)}; there are: {', '.join(CLEANUPS)}"
+                )
+        store = await self._opened()
+        removed: dict[str, int] = {}
+        for name in what:
+            removed[name] = 0
+            verb = {"delete-failed": store.delete_failed, "prune": store.prune}.get(name)
+            while verb is not None and (count := await verb(_BATCH)):
+                removed[name] += count
+        return removed
+
+
+def _one_of(task: str | None, queue: str | None) -> None:
+    if (task is None) == (queue is None):
+        raise ValidationError("give a task or a queue", field="task")
+    names.check_task(task) if task is not None else names.check_queue(queue)

@@ -1,0 +1,56 @@
+"""The words by which operators choose jobs, checked before any I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from windlass.errors import ValidationError
+from windlass.model import names
+from windlass.model.job import JobState
+from windlass.store.records import JobFilter
+
+
+def make_filter(
+    *,
+    state: str | Sequence[str] | None = None,
+    task: str | None = None,
+    queue: str | None = None,
+    key: str | None = None,
+    ids: Sequence[int] | None = None,
+    after: int = 0,
+    limit: int = 100,
+) -> JobFilter:
+    """The filter for these words, each checked."""
+    names.check_count(limit, "limit", 1, 10_000)
+    names.check_count(after, "after", 0, 2**63 - 1)
+    if task is not None:
+        names.check_task(task)
+    names.check_queue(queue)
+    names.check_key(key)
+    chosen = None if state is None else _states(state)
+    return JobFilter(
+        states=chosen,
+        task=task,
+        queue=queue,
+        key=key,
+        ids=None if ids is None else names.check_jobs(ids),
+        after=after,
+        limit=limit,
+    )
+
+
+def _states(state: object) -> tuple[JobState, ...]:
+    states = [state] if isinstance(state, str) else state
+    if isinstance(states, bytes) or not isinstance(states, Iterable):
+        raise ValidationError(
+            f"state must be a name or a list, not {names.brief(state)}", field="state"
+        )
+    chosen = []
+    for name in states:
+        if not isinstance(name, str) or name not in set(JobState):
+            raise ValidationError(
+                f"{names.brief(name)} is not a state; the states are {', '.join(JobState)}",
+                field="state",
+            )
+        chosen.append(JobState(name))
+    return tuple(chosen)

@@ -1,0 +1,98 @@
+"""From what callers ask for to what stores take. Every refusal happens here, before any I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from windlass.clock import to_micros
+from windlass.errors import InstantError, PayloadError, ValidationError
+from windlass.model import names
+from windlass.model import payload as payloads
+from windlass.model.job import JobSpec
+from windlass.store.records import NewJob
+from windlass.tasks.registry import Registry
+
+
+class Preparer:
+    """Checks a `JobSpec` and its payload, and makes the `NewJob` that a store takes."""
+
+    def __init__(self, registry: Registry, max_payload: Callable[[], int]) -> None:
+        """`max_payload` is asked for each call, because `App.configure` may change it."""
+        self._registry = registry
+        self._max_payload = max_payload
+
+    def prepare(self, specs: Iterable[JobSpec]) -> list[NewJob]:
+        """Jobs by task name. The task need not be known here; any JSON payload is accepted."""
+        limit = self._max_payload()
+        if isinstance(specs, str | bytes) or not isinstance(specs, Iterable):
+            raise ValidationError(
+                f"specs must be a list of JobSpec, not {names.brief(specs)}", field="specs"
+            )
+        return [self._checked(spec)(payloads.encode(spec.payload, limit=limit)) for spec in specs]
+
+    def prepare_typed(self, spec: JobSpec, values: Iterable[Any]) -> list[NewJob]:
+        """Jobs of a task handle: one spec for all. Each payload must fit the task's function."""
+        make = self._checked(spec)
+        check = self._registry.get(spec.task).style.check
+        limit = self._max_payload()
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise PayloadError(
+                f"payloads must be a list of payloads, not {names.brief(values)}", field="payloads"
+            )
+        new = []
+        encode = payloads.encode
+        for value in values:
+            payload = encode(value, limit=limit)
+            check(payload)
+            new.append(make(payload))
+        return new
+
+    def _checked(self, spec: JobSpec) -> Callable[[str], NewJob]:
+        """Check everything but the payload, once; the answer makes the job of one payload.
+
+        The task's own options apply where the spec leaves a value out.
+        """
+        if not isinstance(spec, JobSpec):
+            raise ValidationError(
+                f"specs must be a list of JobSpec, and {names.brief(spec)} is none", field="specs"
+            )
+        task = self._registry.find(names.check_task(spec.task))
+        queue, priority, flags = spec.queue, spec.priority, spec.flags
+        max_attempts = spec.max_attempts
+        if task is not None:
+            options = task.options
+            max_attempts = options.max_attempts if max_attempts is None else max_attempts
+            queue = options.queue if queue is None else queue
+            priority = options.priority if priority is None else priority
+            flags = options.flags if flags is None else flags
+        if spec.run_at is not None and spec.delay is not None:
+            raise InstantError("give run_at or delay, not both", field="run_at")
+        name = spec.task if task is None else task.name
+        queue = names.check_queue(queue)
+        instant = names.check_instant(spec.run_at)
+        run_at = None if instant is None else to_micros(instant)
+        seconds = names.check_seconds(spec.delay, "delay")
+        delay = 0 if seconds is None else round(seconds * 1e6)
+        max_attempts = names.check_max_attempts(max_attempts)
+        key, key_mode = names.check_key(spec.key), names.check_key_mode(spec.key_mode)
+        priority = 0 if priority is None else names.check_priority(priority)
+        flags = names.check_flags(flags)
+        keep = names.check_seconds(spec.keep, "keep")
+
+        def make(payload: str) -> NewJob:
+            return NewJob(
+                name,
+                payload,
+                queue,
+                run_at,
+                delay,
+                max_attempts,
+                key,
+                key_mode,
+                priority,
+                flags,
+                keep,
+            )
+
+        return make
