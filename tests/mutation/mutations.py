@@ -422,8 +422,8 @@ MUTATIONS = (
         "order-keys",
         "Keyed jobs that are added together are locked in the order of their keys.",
         f"{_SQL}/0002_adding.sql",
-        "    ORDER BY r.key NULLS FIRST, r.place\n  ),",
-        "    ORDER BY r.place\n  ),",
+        "    ORDER BY g.key NULLS FIRST, g.place\n",
+        "    ORDER BY g.place\n",
         ("tests/postgres/test_lock_order.py::test_keys_that_are_added_in_opposite_orders",),
     ),
     Mutation(
@@ -500,14 +500,6 @@ MUTATIONS = (
         "      EXCEPTION WHEN unique_violation THEN\n        NULL;  -- undone",
         "      EXCEPTION WHEN division_by_zero THEN\n        NULL;  -- undone",
         ("tests/postgres/test_lock_order.py::test_keys_that_come_while_they_are_added",),
-    ),
-    Mutation(
-        "old-keys",
-        "Keys that go while many are changed are added, and no request is lost.",
-        f"{_SQL}/0002_adding.sql",
-        "        IF cardinality(ids) = cardinality(_requests) THEN\n",
-        "        IF true THEN\n",
-        ("tests/postgres/test_lock_order.py::test_keys_that_go_while_they_are_changed",),
     ),
     Mutation(
         "latch",

@@ -109,9 +109,9 @@ BULK = {
     # The row, and its entries by id and by task; and one by key, with no row written to try it.
     "add": (None, ADD, 3),
     "add with new keys": (None, ADD_KEYED, 4),
-    # A lock, as the row moves to another page; the row; and these three entries.
-    "add with old keys": (ADD_KEYED, ADD_KEYED, 5),
-    # The same with an entry by id and one by state: no lock before.
+    # A lock, and one more as the row moves to another page; the row; and these three entries.
+    "add with old keys": (ADD_KEYED, ADD_KEYED, 6),
+    # The row, an entry by id and one by state, and one lock: there is none before.
     "reschedule": (ADD, f"SELECT count(*) FROM {{0}}.reschedule_jobs({IDS}, now())", 4),
     "fail": (ADD, f"SELECT count(*) FROM {{0}}.permanently_fail_jobs({IDS})", 4),
     "complete": (ADD, f"SELECT count(*) FROM {{0}}.complete_jobs({IDS})", 1),

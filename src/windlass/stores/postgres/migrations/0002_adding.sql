@@ -218,60 +218,44 @@ END $$;
 -- once never deadlock. `_numbers` are ids for those that are new. Their ids, in the order given.
 --
 -- `_write_any` adds and changes; it locks, and answers NULL for, those that run, that are the head of
--- a queue, or whose key comes for the second time. Two others do a third less where they can be used:
--- `_write_new` only adds, and fails with unique_violation where a key is there; `_write_old` only
--- changes, and answers fewer ids where one is not there. None of their plans sorts jobs by anything
--- but their keys before they are written, or compares each with each.
+-- a queue, or whose key comes for the second time. `_write_new` only adds, and fails with
+-- unique_violation where a key is there: a third less work, since ON CONFLICT writes each row before
+-- it knows. Without nested loops, so that no plan made for few jobs compares many with each other.
 DO $build$
 DECLARE
-  changes text := $changes$
-      task = %1$s.task, payload = {schema}._joined(j.payload, %1$s.payload), queue = %1$s.queue,
-      max_attempts = %1$s.max_attempts, priority = %1$s.priority, flags = %1$s.flags,
-      keep = %1$s.keep, attempts = 0, resets = 0, suspect = false, last_error = NULL,
-      progress = NULL, log = NULL, finished_at = NULL, revision = j.revision + 1, updated_at = _at,
-      run_at = CASE
-        WHEN _mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0 THEN j.run_at
-        ELSE %1$s.run_at
-      END,
-      state = CASE
-        WHEN _mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0
-          THEN {schema}._due_state(j.run_at, %1$s.queue, _at)
-        ELSE %1$s.state
-      END$changes$;
-  may_change text := $where$j.state <> 'running' AND (j.state <> 'ready' OR j.queue IS NULL)$where$;
-  addition text := $addition$
-    INSERT INTO {schema}._jobs AS j
-      (id, run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
-       key, queue, flags)
-    SELECT
-      g.number, g.run_at, _at, _at, g.keep, g.state, g.priority, g.max_attempts, g.task, g.payload,
-      g.key, g.queue, g.flags
-    FROM given AS g WHERE g.is_first
-    %s RETURNING j.id, j.key, j.queue, j.state, j.run_at$addition$;
   variant record;
 BEGIN
   FOR variant IN
     VALUES
-      ('_write_any', 'enable_nestloop',
+      ('_write_new', 'true', '', '_numbers'),
+      ('_write_any',
        'r.key IS NULL OR lag(r.key) OVER (ORDER BY r.key NULLS FIRST, r.place) IS DISTINCT FROM r.key',
-       format(addition, $any$ON CONFLICT (key) WHERE key IS NOT NULL AND state <> 'cancelled'
-    DO UPDATE SET$any$ || format(changes, 'excluded') || ' WHERE ' || may_change),
+       $conflict$
+    ON CONFLICT (key) WHERE key IS NOT NULL AND state <> 'cancelled' DO UPDATE SET
+      task = excluded.task, payload = {schema}._joined(j.payload, excluded.payload),
+      queue = excluded.queue, max_attempts = excluded.max_attempts,
+      priority = excluded.priority, flags = excluded.flags, keep = excluded.keep,
+      attempts = 0, resets = 0, suspect = false, last_error = NULL, progress = NULL,
+      log = NULL, finished_at = NULL, revision = j.revision + 1, updated_at = _at,
+      run_at = CASE
+        WHEN _mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0 THEN j.run_at
+        ELSE excluded.run_at
+      END,
+      state = CASE
+        WHEN _mode = 'preserve_run_at' AND j.state <> 'failed' AND j.attempts = 0
+          THEN {schema}._due_state(j.run_at, excluded.queue, _at)
+        ELSE excluded.state
+      END
+    WHERE j.state <> 'running' AND (j.state <> 'ready' OR j.queue IS NULL)$conflict$,
        $ids$(
       SELECT array_agg(CASE WHEN g.key IS NULL THEN g.number ELSE w.id END ORDER BY g.place)
-      FROM given AS g LEFT JOIN written AS w ON w.key = g.key AND g.is_first)$ids$),
-      ('_write_new', 'enable_nestloop', 'true', format(addition, ''), '_numbers'),
-      ('_write_old', 'enable_hashjoin = off SET enable_mergejoin', 'true',
-       'UPDATE {schema}._jobs AS j SET' || format(changes, 'g')
-         || $old$ FROM given AS g WHERE j.key = g.key AND j.state <> 'cancelled' AND $old$
-         || may_change
-         || ' RETURNING j.id, g.place, j.queue, j.state, j.run_at',
-       '(SELECT array_agg(w.id ORDER BY w.place) FROM written AS w)')
+      FROM given AS g LEFT JOIN written AS w ON w.key = g.key AND g.is_first)$ids$)
   LOOP
     EXECUTE format($function$
 CREATE FUNCTION {schema}.%s(
   _requests {schema}._request[], _numbers bigint[], _mode text, _at timestamptz
 ) RETURNS bigint[] LANGUAGE plpgsql
-SET %s = off SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_nestloop = off
 AS $write$
 DECLARE
   ids bigint[];
@@ -287,9 +271,19 @@ BEGIN
       {schema}._sound(r.payload) AS payload, r.key, r.queue, r.flags
     FROM unnest(_requests) WITH ORDINALITY AS r
       (task, payload, queue, due, max_attempts, key, mode, priority, flags, keep, place)
-    ORDER BY r.key NULLS FIRST, r.place
   ),
-  written AS (%s)
+  written AS (
+    INSERT INTO {schema}._jobs AS j
+      (id, run_at, created_at, updated_at, keep, state, priority, max_attempts, task, payload,
+       key, queue, flags)
+    SELECT
+      g.number, g.run_at, _at, _at, g.keep, g.state, g.priority, g.max_attempts, g.task, g.payload,
+      g.key, g.queue, g.flags
+    FROM given AS g WHERE g.is_first
+    ORDER BY g.key NULLS FIRST, g.place
+    %s
+    RETURNING j.id, j.key, j.queue, j.state, j.run_at
+  )
   SELECT
     %s, ARRAY(SELECT DISTINCT w.queue FROM written AS w WHERE w.state = 'waiting'),
     n.is_due, n.is_soon
@@ -302,8 +296,7 @@ BEGIN
   PERFORM {schema}._announce(queues, is_due, is_soon);
   RETURN ids;
 END $write$
-    $function$,
-      variant.column1, variant.column2, variant.column3, variant.column4, variant.column5);
+    $function$, variant.column1, variant.column2, variant.column3, variant.column4);
   END LOOP;
 END $build$;
 
@@ -319,24 +312,6 @@ DECLARE
   request record;
   numbers bigint[];
 BEGIN
-  IF _mode IN ('replace', 'preserve_run_at') AND cardinality(_requests) > 1 THEN
-    IF NOT EXISTS (  -- a key that no job has, or whose job `_write_old` cannot change
-      SELECT FROM unnest(_requests) AS r WHERE (
-        SELECT j.state <> 'running' AND (j.state <> 'ready' OR j.queue IS NULL)
-        FROM {schema}._jobs AS j WHERE j.key = r.key AND j.state <> 'cancelled'
-      ) IS NOT TRUE
-    ) THEN
-      BEGIN
-        ids := {schema}._write_old(_requests, NULL, _mode, _at);
-        IF cardinality(ids) = cardinality(_requests) THEN
-          RETURN ids;
-        END IF;
-        RAISE unique_violation;  -- one has gone or was claimed meanwhile, or a key comes twice
-      EXCEPTION WHEN unique_violation THEN
-        ids := NULL;  -- undone
-      END;
-    END IF;
-  END IF;
   numbers := ARRAY(
     SELECT nextval({sequence}) FROM generate_series(1, cardinality(_requests))
   );
