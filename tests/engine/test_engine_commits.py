@@ -231,3 +231,36 @@ async def test_a_cancel_before_the_commit_rolls_back(bench: Bench) -> None:
     assert not store.is_committing
     assert (await bench.get(job)).state is JobState.CANCELLED
     await runner.stop()
+
+
+@virtual
+async def test_virtual_time_stands_still_while_a_transactions_thread_works(bench: Bench) -> None:
+    """However slow the machine is, a timeout of virtual seconds is none of its real time."""
+    store = put(bench)
+    store.answer.set()
+    begun = threading.Event()
+
+    @bench.app.task
+    async def t(ctx: Context) -> None:
+        async with asyncio.timeout(3):
+            async with ctx.transaction() as tx:
+                await tx.complete()
+        bench.seen.append(bench.clock.elapsed)
+
+    enter = store.transaction
+
+    def slow(lease: Lease) -> AbstractContextManager[Any]:
+        @contextmanager
+        def opened() -> Iterator[Any]:
+            begun.wait(0.3)  # never set: the thread takes its time
+            with enter(lease) as inner:
+                yield inner
+
+        return opened()
+
+    store.transaction = slow  # type: ignore[method-assign]
+    await t.aenqueue()
+    runner = await bench.start()
+    await bench.idle()
+    assert len(bench.seen) == 1 and bench.seen[0] < 3
+    await runner.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
@@ -20,19 +20,18 @@ class OwnThread:
 
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
-        self._last: Future[Any] | None = None
+        self._is_well = False
+        """Whether the last function that has ended did so without an exception."""
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        ending = asyncio.wrap_future(self._start(function, *args))
-        ending.add_done_callback(_see)
-        return await asyncio.shield(ending)
+        return await asyncio.shield(self._start(function, *args))
 
     async def run_out(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run it to its end, whoever cancels the caller meanwhile; the cancel comes after it.
 
         So no job is handed back while its own transaction may still commit.
         """
-        ending = asyncio.wrap_future(self._start(function, *args))
+        ending = self._start(function, *args)
         cancelled: asyncio.CancelledError | None = None
         while not ending.done():
             try:
@@ -45,20 +44,32 @@ class OwnThread:
         return ending.result()
 
     def afterwards(self, function: Callable[..., Any], *args: Any) -> None:
-        """Run it when what runs now has ended, if that ends well; nobody waits for it."""
-        last = self._last
-        self._start(lambda: function(*args) if last and not last.exception() else None)
+        """Run it when what runs now has ended, if that ends well. The caller does not wait."""
+        self._start(lambda: function(*args) if self._is_well else None)
 
     def close(self) -> None:
         """What was asked for is still done."""
         if self._executor is not None:
             self._executor.shutdown(wait=False)
 
-    def _start(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+    def _start(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """The event loop starts it, so that a loop on virtual time knows that a thread works."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="windlass-transaction")
-        self._last = self._executor.submit(copy_context().run, function, *args)
-        return self._last
+        variables = copy_context()
+
+        def call() -> Any:
+            try:
+                answer = variables.run(function, *args)
+            except BaseException:
+                self._is_well = False
+                raise
+            self._is_well = True
+            return answer
+
+        ending = asyncio.get_running_loop().run_in_executor(self._executor, call)
+        ending.add_done_callback(_see)
+        return ending
 
 
 def _see(ended: asyncio.Future[Any]) -> None:
