@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import sqlite3
 import threading
 import time
@@ -35,6 +34,7 @@ from windlass.stores.sqlite.connection import (
     translate,
 )
 from windlass.stores.sqlite.holding import Mark
+from windlass.stores.sqlite.inbox import Inbox
 from windlass.stores.sqlite.locking import begin
 from windlass.stores.sqlite.pace import Pace
 from windlass.stores.sqlite.settle import NotAllHeld
@@ -120,7 +120,7 @@ class Writer:
         self._open_file = open_file
         self._clock = clock
         self._busy_timeout = busy_timeout
-        self._inbox: queue.SimpleQueue[Operation | _Ask] = queue.SimpleQueue()
+        self._inbox: Inbox[Operation | _Ask] = Inbox()
         self._gate = threading.Lock()
         self._closing = False
         self._reads: deque[Operation] = deque()
@@ -187,8 +187,10 @@ class Writer:
     # ── the thread ──
 
     def _main(self) -> None:
-        opened = self._inbox.get()
+        opened, *rest = self._inbox.take()  # `start` put it in before it started the thread
         assert isinstance(opened, Operation)
+        for item in rest:
+            self._inbox.put(item)
         try:
             check_version()
             connection, self._anchor = self._open_file(False)
@@ -221,7 +223,7 @@ class Writer:
         while open_for_more or self._reads or self._writes:
             pause = self._resume_at - SYSTEM.monotonic() if self._writes else 0.0
             if not self._reads and (pause > 0 or not self._writes):
-                open_for_more = self._wait(pause) and open_for_more
+                self._wait(pause)
             open_for_more = self._take_all() and open_for_more
             self._serve_reads(db)
             if self._writes and SYSTEM.monotonic() >= self._resume_at:
@@ -278,18 +280,15 @@ class Writer:
             self._told = str(error)
             _log.error("%s", error)
 
-    def _wait(self, pause: float) -> bool:
-        """Sleep until there is something to do; False when asked to close."""
-        timeout = pause if pause > 0 else self._look_interval if self._hints else None
-        try:
-            return self._put(self._inbox.get(timeout=timeout))
-        except queue.Empty:
-            return True
+    def _wait(self, pause: float) -> None:
+        """Sleep until there is something to do, or for `pause` seconds if that is more than 0."""
+        self._inbox.wait(pause if pause > 0 else self._look_interval if self._hints else None)
 
     def _take_all(self) -> bool:
+        """Sort what came; False when asked to close."""
         going_on = True
-        while not self._inbox.empty():
-            going_on = self._put(self._inbox.get_nowait()) and going_on
+        for item in self._inbox.take():
+            going_on = self._put(item) and going_on
         return going_on
 
     def _put(self, item: Operation | _Ask) -> bool:
@@ -420,12 +419,11 @@ class Writer:
 
     def _take_reads(self, delay: float) -> None:
         """New operations while the lock is awaited; being asked to close is kept for later."""
-        going_on = True
         if self._closing:
             time.sleep(delay)  # the inbox would answer at once
         else:
-            going_on = self._wait(delay)
-        if not self._take_all() or not going_on:
+            self._wait(delay)
+        if not self._take_all():
             self._inbox.put(_CLOSE)
 
     def _run_plainly(self, db: Session, batch: list[Operation], now: int) -> None:
