@@ -1230,10 +1230,12 @@ class FireLooksBeforeItLocks(MemoryStore):
         self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
     ) -> Fired:
         known = self._schedules.get(identifier)
-        if known is not None and known.floor_at == expected < until:
-            self._gap.wait_for_rivals()
+        if known is None or known.floor_at != expected or expected >= until:
+            return await super().fire(identifier, expected, until, jobs)
+        self._gap.wait_for_rivals()
+        with self._lock:  # it goes by what it saw, whatever rivals have fired since
             _set(self, identifier, floor_at=expected)
-        return await super().fire(identifier, expected, until, jobs)
+            return await super().fire(identifier, expected, until, jobs)
 
 
 @killed_by(
