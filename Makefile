@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
-TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/postgres
+TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/upgrade tests/postgres
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check lint format cover simulate machines mutation fuzz soak bench bench-quick clean

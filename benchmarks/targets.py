@@ -182,7 +182,7 @@ def targets(result: Result) -> Iterator[Target]:
     yield Target(
         *("pickup latency of an idle worker, p50", own("pickup50"), None, _ms),
         below=of(BARE, "pickup50"),
-        against="bare SQL: an `INSERT` that notifies, and a claim by whoever is notified",
+        against="bare SQL: an `INSERT` that notifies, and a claim by the listener it wakes",
     )
     yield from _beside(plan)
     yield from _serial(plan)

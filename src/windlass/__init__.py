@@ -31,7 +31,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.model.cron import CronItem, Schedule, parse_cron_items, parse_crontab
-from windlass.model.job import Job, JobSpec, JobState, Progress
+from windlass.model.job import FailedAttempt, Job, JobSpec, JobState, Progress
 from windlass.model.outcome import Abandon, Completed, Failed, Nack
 from windlass.model.retry import Retry
 from windlass.observe.events import Events
@@ -39,12 +39,12 @@ from windlass.runner import Runner
 from windlass.tasks.abort import Abort, AbortReason
 from windlass.tasks.context import Context, SyncContext
 from windlass.tasks.task import Task
+from windlass.version import __version__
 from windlass.worker import Handler, Resetter, Worker, WorkerOptions, run_all
 
 if _typing.TYPE_CHECKING:
     from windlass.table import TableOptions, TableStore
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Abandon",
@@ -60,6 +60,7 @@ __all__ = [
     "CrontabError",
     "Events",
     "Failed",
+    "FailedAttempt",
     "Handler",
     "Job",
     "JobNotFoundError",

@@ -21,7 +21,7 @@ WindlassError
 │   ├── DuplicateTaskError
 │   └── TaskLoadError                 a file in the tasks folder
 ├── StoreError                        the database said no
-│   ├── StoreBusyError                another writer holds it: nobody can write
+│   ├── StoreBusyError                another writer holds its lock: no call can write
 │   ├── StoreUnavailableError         cannot be opened, read or written
 │   │   └── OutcomeUnknownError       the answer was lost; it may have happened
 │   ├── StoreClosedError
@@ -188,7 +188,7 @@ class StoreError(WindlassError):
 class StoreBusyError(StoreError):
     """Raised when another writer held the database for too long.
 
-    While it does nobody can write, so nobody can take a lease either.
+    While it does no process can write, so no worker can take a lease either.
     """
 
 

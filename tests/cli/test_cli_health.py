@@ -102,7 +102,7 @@ def test_doctor_finds_schedules_that_nobody_fires(program: Program) -> None:
     assert found["schedule_silent"] == found["schedule_ahead"] == "warning"
     text = program.call("doctor").stdout
     assert "paused: schedule asleep" in text
-    assert text.count("nobody fired it") == text.count("the clock was set back") == 1
+    assert text.count("no worker fired it") == text.count("the clock was set back") == 1
 
 
 def test_doctor_finds_leases_nobody_renews(program: Program) -> None:

@@ -18,6 +18,7 @@ import msgspec
 from windlass.clock import SYSTEM, Clock
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
+from windlass.store import rules
 from windlass.store.records import (
     Cancel,
     ClaimRequest,
@@ -32,10 +33,11 @@ from windlass.store.records import (
     Reaped,
     Release,
     Renewal,
+    Row,
     Settled,
     Verdict,
 )
-from windlass.store.rules import Row, add_to_log
+from windlass.store.rules import add_to_log
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 from windlass.stores.memory import MemoryStore, MemoryTransaction, _Addition
 from windlass.testing.contract.concurrency import RIVALS
@@ -860,26 +862,14 @@ class RescheduleRevivesFailedJobs(MemoryStore):
     "admin.running_jobs_are_skipped[reschedule]",
 )
 class AdminTouchesRunningRows(MemoryStore):
-    def _change(
-        self,
-        ids: Sequence[int],
-        states: Sequence[JobState],
-        change: Callable[[Row, int], None],
-        allowed: Callable[[Row], bool] = lambda row: True,
-    ) -> list[Job]:
-        return super()._change(ids, (*states, JobState.RUNNING), change, allowed)
+    def _may_touch(self, verb: str, row: Row) -> bool:
+        return super()._may_touch(verb, row) or row.state is JobState.RUNNING
 
 
 @killed_by("admin.retry_leaves_a_cancelled_job_whose_key_is_taken")
 class RetryStealsAKey(MemoryStore):
-    def _change(
-        self,
-        ids: Sequence[int],
-        states: Sequence[JobState],
-        change: Callable[[Row, int], None],
-        allowed: Callable[[Row], bool] = lambda row: True,
-    ) -> list[Job]:
-        return super()._change(ids, states, change)
+    def _may_touch(self, verb: str, row: Row) -> bool:
+        return row.state in rules.TOUCHED_BY[verb]
 
 
 @killed_by("admin.cancel_asks_a_running_job_to_stop")
@@ -1507,3 +1497,51 @@ class AnInterruptEndsTheTransaction(MemoryStore):
                     super().complete(outcome)
 
         return Undone(self, lease)
+
+
+# ── what a job carries, and its failed attempts ──
+
+
+@killed_by("enqueue.meta_goes_along_with_a_job")
+class MetaStaysBehind(MemoryStore):
+    def _deliver(self, row: Row, request: ClaimRequest) -> Lease:
+        lease = super()._deliver(row, request)
+        lease.meta = None
+        return lease
+
+
+@killed_by("enqueue.meta_is_replaced_with_the_job")
+class AKeyKeepsItsOldMeta(MemoryStore):
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        for new in jobs:
+            row = self._keyed(new.key) if new.key is not None else None
+            if row is not None:
+                new.meta = row.meta
+        return await super().enqueue(jobs)
+
+
+@killed_by("settle.failed_attempts_are_remembered")
+class OnlyTheLastFailedAttemptIsRemembered(MemoryStore):
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
+        row.errors = None
+        super()._end(row, outcome, now)
+
+
+@killed_by("settle.the_last_ten_failed_attempts_are_kept_and_the_beginning_of_each")
+class FailedAttemptsPileUp(MemoryStore):
+    def _end(self, row: Row, outcome: Outcome, now: int) -> None:
+        before = msgspec.json.decode(row.errors) if row.errors else []
+        super()._end(row, outcome, now)
+        if isinstance(outcome, Fail):
+            newest = msgspec.json.decode(row.errors or "[]")[-1]
+            row.errors = msgspec.json.encode([*before, newest]).decode()
+
+
+@killed_by("settle.a_key_that_is_used_again_forgets_the_failed_attempts")
+class AKeyRemembersFailedAttempts(MemoryStore):
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        held = {job.key: row.errors for job in jobs if job.key and (row := self._keyed(job.key))}
+        added = await super().enqueue(jobs)
+        for job in added:
+            self._rows[job.id].errors = held.get(job.key or "")
+        return [self._rows[job.id].job() for job in added]

@@ -14,14 +14,15 @@ import pytest
 from tests.engine import process_tasks
 from windlass.engine import child, wire
 from windlass.model import payload as payloads
-from windlass.store.records import Lease
+from windlass.store import rules
+from windlass.store.records import Lease, NewJob, lease_of
 
 
 def lease(payload: Any, task: str = "work") -> Lease:
-    return Lease(
-        1, 2, "w", task, payloads.encode(payload), 1, 1, None, 0, 0, None, None, None, 0, 0, False,
-        None, 0, 0, None,
-    )  # fmt: skip
+    row = rules.new_row(NewJob(task, payloads.encode(payload)), 0, 1)
+    row.worker, row.token = "w", 2
+    row.attempts = row.deliveries = 1
+    return lease_of(row)
 
 
 def reference(name: str) -> wire.FunctionRef:

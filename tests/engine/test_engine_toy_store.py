@@ -17,7 +17,7 @@ from windlass import Poison, Resetter, Retry, Worker, WorkerOptions
 from windlass.clock import Clock
 from windlass.errors import ConfigError
 from windlass.model.job import Job
-from windlass.store.hints import Due, nobody
+from windlass.store.hints import Due, ignore_due
 from windlass.store.port import Lifeline, Listening, Transaction, WorkStore
 from windlass.store.records import (
     Cancel,
@@ -72,7 +72,7 @@ class ToyStore:
         self,
         hint: Callable[[], None],
         listening: Listening = lambda error: None,
-        due: Due = nobody,
+        due: Due = ignore_due,
     ) -> Callable[[], None]:
         return lambda: None
 

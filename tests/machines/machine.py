@@ -54,8 +54,8 @@ from windlass.store.records import (
     NewJob,
     Note,
     Outcome,
+    Row,
 )
-from windlass.store.rules import Row
 from windlass.stores.memory import MemoryStore
 from windlass.testing.clock import FakeClock
 

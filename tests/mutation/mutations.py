@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_SQL = "src/windlass/stores/postgres/migrations"
+_SQL = "src/windlass/stores/postgres/sql"
+_TABLES = "src/windlass/stores/postgres/migrations"
 _SQLITE = "src/windlass/stores/sqlite"
 _ENGINE = "src/windlass/engine"
 
@@ -111,7 +112,7 @@ MUTATIONS = (
     Mutation(
         "token-postgres-complete",
         "On PostgreSQL, the DELETE of completed jobs compares the token.",
-        f"{_SQL}/0005_settling.sql",
+        f"{_SQL}/settling/_settle.sql",
         "USING unnest(held, held_tokens) AS x (id, token)\n"
         "      WHERE k.id = x.id AND (\n"
         "        k.state = running AND k.token = x.token\n",
@@ -123,7 +124,7 @@ MUTATIONS = (
     Mutation(
         "token-postgres-kept",
         "On PostgreSQL, the DELETE of completed jobs that are kept compares the token.",
-        f"{_SQL}/0005_settling.sql",
+        f"{_SQL}/settling/_settle.sql",
         "AS x (id, token, output, keep)\n"
         "      WHERE k.id = x.id AND (\n"
         "        k.state = running AND k.token = x.token\n",
@@ -135,7 +136,7 @@ MUTATIONS = (
     Mutation(
         "token-postgres-others",
         "On PostgreSQL, every other outcome compares the token too.",
-        f"{_SQL}/0005_settling.sql",
+        f"{_SQL}/settling/_settle.sql",
         "WHERE k.id = other.id AND k.token = other.token AND k.state = 'running'",
         "WHERE k.id = other.id AND k.state = 'running'",
         (
@@ -146,7 +147,7 @@ MUTATIONS = (
     Mutation(
         "token-postgres-batch",
         "On PostgreSQL, the DELETE of a batch's completed jobs compares the claim they are of.",
-        f"{_SQL}/0005_settling.sql",
+        f"{_SQL}/settling/_settle.sql",
         "OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)\n"
         "      )\n"
         "      RETURNING k.id, k.queue",
@@ -266,7 +267,7 @@ MUTATIONS = (
     Mutation(
         "firing-postgres",
         "On PostgreSQL, a schedule is fired only from where its worker expects it.",
-        f"{_SQL}/0009_schedules.sql",
+        f"{_SQL}/schedules/_fire.sql",
         "WHEN s.floor_at <> _expected OR _until <= s.floor_at THEN",
         "WHEN _until <= s.floor_at THEN",
         (on_postgres("schedules_fire.expected_elsewhere_it_is_lost[earlier]"),),
@@ -324,7 +325,7 @@ MUTATIONS = (
     ),
     Mutation(
         "clock-sqlite",
-        "On SQLite, leases are counted on a clock that nobody sets.",
+        "On SQLite, leases are counted on a clock that cannot be set.",
         f"{_SQLITE}/locking.py",
         "return micros(clock.monotonic())",
         "return clock.now()",
@@ -338,7 +339,7 @@ MUTATIONS = (
     Mutation(
         "clamp-postgres-worker",
         "On PostgreSQL, no worker's lease ends later than its length from now.",
-        f"{_SQL}/0006_upkeep.sql",
+        f"{_SQL}/leases/_reap.sql",
         "IF at > _reckoned - interval '250 ms' AND EXISTS (",
         "IF false AND EXISTS (",
         (
@@ -349,7 +350,7 @@ MUTATIONS = (
     Mutation(
         "clamp-postgres-job",
         "On PostgreSQL, no job's own lease ends later than its length from now.",
-        f"{_SQL}/0006_upkeep.sql",
+        f"{_SQL}/leases/_reap.sql",
         "AND k.lease_until > at + make_interval(secs => k.lease)\n",
         "AND k.lease_until > at + make_interval(secs => k.lease) AND false\n",
         (
@@ -360,7 +361,7 @@ MUTATIONS = (
     Mutation(
         "clock-postgres",
         "On PostgreSQL, a lease has ended only if it has by the reaper's own reckoning too.",
-        f"{_SQL}/0006_upkeep.sql",
+        f"{_SQL}/leases/_reap.sql",
         "passed timestamptz := least(at, _reckoned);",
         "passed timestamptz := at;",
         (on_postgres("clock_jumps.a_live_worker_keeps_its_jobs[forward-same]"),),
@@ -368,7 +369,7 @@ MUTATIONS = (
     Mutation(
         "worker-row",
         "A claim and those who end its worker see each other: the claim locks the worker's row.",
-        f"{_SQL}/0004_claiming.sql",
+        f"{_SQL}/claiming/_claim.sql",
         "    FOR KEY SHARE SKIP LOCKED;\n",
         "    ;\n",
         (
@@ -380,7 +381,7 @@ MUTATIONS = (
     Mutation(
         "claim-refused",
         "A claim that its worker has given up does not happen any more.",
-        f"{_SQL}/0004_claiming.sql",
+        f"{_SQL}/claiming/_claim.sql",
         "WHERE w.id = number AND (w.refused IS NULL OR _base <> ALL (w.refused))",
         "WHERE w.id = number",
         (
@@ -391,7 +392,7 @@ MUTATIONS = (
     Mutation(
         "claim-waited-for",
         "Who asks what became of a claim waits for one that is just writing.",
-        f"{_SQL}/0004_claiming.sql",
+        f"{_SQL}/claiming/_claimed.sql",
         "  PERFORM FROM {schema}._workers AS w WHERE w.id = number FOR UPDATE;\n",
         "",
         (
@@ -403,7 +404,7 @@ MUTATIONS = (
     Mutation(
         "order-operators",
         "Operators lock the jobs they name in one order, whatever order they name them in.",
-        f"{_SQL}/0003_batches.sql",
+        f"{_SQL}/batches/_unbatch.sql",
         "    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE\n  ) AS l;",
         "    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE\n  ) AS l;",
         ("tests/postgres/test_lock_order.py::test_operators_who_name_jobs_in_opposite_orders",),
@@ -411,7 +412,7 @@ MUTATIONS = (
     Mutation(
         "order-retry",
         "So does a retry of jobs that have ended.",
-        f"{_SQL}/0007_operators.sql",
+        f"{_SQL}/operators/_retry_jobs.sql",
         "k.state IN ('scheduled', 'failed', 'cancelled')\n"
         "    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE",
         "k.state IN ('scheduled', 'failed', 'cancelled')\n"
@@ -421,7 +422,7 @@ MUTATIONS = (
     Mutation(
         "order-keys",
         "Keyed jobs that are added together are locked in the order of their keys.",
-        f"{_SQL}/0002_adding.sql",
+        f"{_SQL}/adding/_write_any.sql",
         "    ORDER BY g.key NULLS FIRST, g.place\n",
         "    ORDER BY g.place\n",
         ("tests/postgres/test_lock_order.py::test_keys_that_are_added_in_opposite_orders",),
@@ -429,7 +430,7 @@ MUTATIONS = (
     Mutation(
         "order-schedules",
         "Schedules that a worker tells of are locked in the order of their identifiers.",
-        f"{_SQL}/0009_schedules.sql",
+        f"{_SQL}/schedules/_know.sql",
         "AS x (pair) ORDER BY x.pair ->> 0\n",
         "AS x (pair)\n",
         ("tests/postgres/test_lock_order.py::test_schedules_that_are_told_of_in_opposite_orders",),
@@ -437,7 +438,7 @@ MUTATIONS = (
     Mutation(
         "skip-settle",
         "A job that an open transaction holds keeps no other outcome from being written.",
-        f"{_SQL}/0005_settling.sql",
+        f"{_SQL}/settling/_settle.sql",
         "ORDER BY k.id FOR UPDATE OF k SKIP LOCKED\n    ) AS h;",
         "ORDER BY k.id FOR UPDATE OF k\n    ) AS h;",
         ("tests/postgres/test_batches.py::test_an_open_transaction_that_cancelled_one_of_a_batch",),
@@ -445,7 +446,7 @@ MUTATIONS = (
     Mutation(
         "skip-settle-others",
         "The same goes for outcomes that are written one by one.",
-        f"{_SQL}/0005_settling.sql",
+        f"{_SQL}/settling/_settle.sql",
         "AND k.state = 'running'\n    FOR UPDATE SKIP LOCKED;",
         "AND k.state = 'running'\n    FOR UPDATE;",
         ("tests/postgres/test_lock_order.py::test_a_held_job_keeps_no_other_from_failing",),
@@ -453,7 +454,7 @@ MUTATIONS = (
     Mutation(
         "skip-reap",
         "A job that an open transaction holds keeps no other from being taken back.",
-        f"{_SQL}/0006_upkeep.sql",
+        f"{_SQL}/leases/_reap.sql",
         "ORDER BY j.id LIMIT _limit FOR UPDATE SKIP LOCKED\n  ) AS r;",
         "ORDER BY j.id LIMIT _limit FOR UPDATE\n  ) AS r;",
         ("tests/postgres/test_lock_order.py::test_a_held_job_keeps_no_other_from_the_reaper",),
@@ -462,7 +463,7 @@ MUTATIONS = (
     Mutation(
         "look-after-lock-claim",
         "A claim looks for batches once more after it has locked its jobs.",
-        f"{_SQL}/0004_claiming.sql",
+        f"{_SQL}/claiming/_pick.sql",
         "EXIT WHEN picked = '{}' OR NOT EXISTS (",
         "EXIT WHEN true OR NOT EXISTS (",
         (
@@ -473,7 +474,7 @@ MUTATIONS = (
     Mutation(
         "look-after-lock-operator",
         "An operator looks for batches after the jobs are locked.",
-        f"{_SQL}/0003_batches.sql",
+        f"{_SQL}/batches/_unbatch.sql",
         "    PERFORM {schema}._take_out(locked);\n",
         "",
         (
@@ -485,7 +486,7 @@ MUTATIONS = (
     Mutation(
         "look-again",
         "An operator who changed jobs without locking them first looks for batches, and undoes it.",
-        f"{_SQL}/0007_operators.sql",
+        f"{_SQL}/operators/_change_open.sql",
         "    PERFORM {schema}._look_again(_ids, _bases);\n",
         "    NULL;\n",
         (
@@ -495,8 +496,8 @@ MUTATIONS = (
     ),
     Mutation(
         "new-keys",
-        "Keys that come while many are added are changed, and fail nobody's call.",
-        f"{_SQL}/0002_adding.sql",
+        "Keys that come while many are added are changed, and fail no call.",
+        f"{_SQL}/adding/_add_keyed.sql",
         "      EXCEPTION WHEN unique_violation THEN\n        NULL;  -- undone",
         "      EXCEPTION WHEN division_by_zero THEN\n        NULL;  -- undone",
         ("tests/postgres/test_lock_order.py::test_keys_that_come_while_they_are_added",),
@@ -504,7 +505,7 @@ MUTATIONS = (
     Mutation(
         "latch",
         "Claims choose the heads of serial queues one after the other, behind a latch.",
-        f"{_SQL}/0004_claiming.sql",
+        f"{_SQL}/queues/_admit.sql",
         "IF NOT pg_try_advisory_xact_lock({latch}) THEN\n    is_more := true;",
         "IF false THEN\n    is_more := true;",
         ("tests/postgres/test_heads.py::test_two_claims_at_once_choose_one_head[pg18]",),
@@ -512,7 +513,7 @@ MUTATIONS = (
     Mutation(
         "active-index",
         "The database itself refuses a second active job of a serial queue.",
-        f"{_SQL}/0001_tables.sql",
+        f"{_TABLES}/0009_create_tables.sql",
         "CREATE UNIQUE INDEX _jobs_active",
         "CREATE INDEX _jobs_active",
         (
@@ -564,7 +565,7 @@ MUTATIONS = (
     Mutation(
         "refuse-values",
         "SQL refuses what no job may have.",
-        f"{_SQL}/0002_adding.sql",
+        f"{_SQL}/adding/_accepted.sql",
         ") IS NOT FALSE THEN task\n",
         ") IS NOT FALSE OR true THEN task\n",
         (
@@ -575,7 +576,7 @@ MUTATIONS = (
     Mutation(
         "refuse-payloads",
         "SQL refuses payloads that no program can read.",
-        f"{_SQL}/0002_adding.sql",
+        f"{_SQL}/adding/_sound.sql",
         "THEN {schema}._walked(payload)",
         "THEN payload",
         (
@@ -587,9 +588,9 @@ MUTATIONS = (
     Mutation(
         "due-added",
         "Workers hear of a job that is added for soon.",
-        f"{_SQL}/0002_adding.sql",
-        "    PERFORM pg_notify({channel}, 'due');\n  END IF;\n  RETURN new_id;",
-        "    NULL;\n  END IF;\n  RETURN new_id;",
+        f"{_SQL}/adding/_add_job.sql",
+        "new_state <> 'scheduled', new_state = 'scheduled' AND r.due <= _at + {soon});",
+        "new_state <> 'scheduled', false);",
         (
             "tests/postgres/test_waking.py"
             "::test_jobs_to_come_notify_once_in_a_transaction_and_only_if_they_are_due_soon[pg18]",
@@ -598,7 +599,7 @@ MUTATIONS = (
     Mutation(
         "due-rescheduled",
         "Workers hear of a job that an operator moves to a time soon.",
-        f"{_SQL}/0007_operators.sql",
+        f"{_SQL}/operators/_change_open.sql",
         "bool_or(k.state = 'scheduled' AND k.run_at <= _at + {soon})",
         "false",
         (
@@ -609,7 +610,7 @@ MUTATIONS = (
     Mutation(
         "due-retried",
         "Workers hear of a job that will be tried again soon.",
-        f"{_SQL}/0005_settling.sql",
+        f"{_SQL}/settling/_end.sql",
         "ELSIF new_state = 'scheduled' AND due <= at + {soon} THEN",
         "ELSIF false THEN",
         ("tests/postgres/test_waking.py::test_a_retry_notifies_if_it_is_due_soon[pg18]",),

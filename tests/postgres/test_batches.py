@@ -40,6 +40,7 @@ from windlass.store.records import (
 )
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.schema import prepare
+from windlass.stores.postgres.wire import decode_leases
 from windlass.testing import FakeClock
 
 Connection = psycopg.Connection[Any]
@@ -133,7 +134,7 @@ def _claim_by_hand(
 ) -> list[int]:
     row = connection.execute(CLAIM.format(schema.name).encode(), [worker, limit, base]).fetchone()
     assert row is not None
-    return sorted(lease[0] for lease in json.loads(row[0]))
+    return sorted(lease.job_id for lease in decode_leases(row[0]))
 
 
 # ── claims against claims ──
@@ -158,7 +159,7 @@ def test_competing_claims_take_every_job_once(made: Schema, tasks: int) -> None:
                     [f"w{number}", names, 7 + number, (number + 1) * 10**12 + turn * 10**6],
                 ).fetchone()
                 assert row is not None
-                mine = [lease[0] for lease in json.loads(row[0])]
+                mine = [lease.job_id for lease in decode_leases(row[0])]
                 taken += mine
                 if not mine:
                     break

@@ -21,7 +21,8 @@ from tests.postgres.cluster import Cluster, Schema, fresh_database, fresh_schema
 from tests.postgres.pooler import TransactionPooler
 from tests.postgres.proxy import FaultProxy
 from windlass.cli.run import _make_app, run
-from windlass.stores.postgres.schema import channel, prepare
+from windlass.stores.postgres.rendering import channel
+from windlass.stores.postgres.schema import prepare
 
 SECRET = "hunter2"
 

@@ -18,7 +18,8 @@ from tests.postgres.cluster import Cluster, Schema, fresh_schema
 from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob, Verdict
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.marks import SPARE
-from windlass.stores.postgres.schema import MOST_SPANS, prepare
+from windlass.stores.postgres.rendering import MOST_SPANS
+from windlass.stores.postgres.schema import prepare
 from windlass.testing import FakeClock
 
 JOBS = 1_000

@@ -190,7 +190,7 @@ def test_every_index_is_expected(connection: psycopg.Connection, installed: Sche
     there = connection.execute(
         "SELECT indexname FROM pg_indexes WHERE schemaname = %s", [installed.name]
     ).fetchall()
-    assert {name for [name] in there} - {"_migrations_pkey"} == set(
+    assert {name for [name] in there} - {"_migrations_pkey", "_functions_pkey"} == set(
         expected_indexes(installed.name)
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from tests.postgres.cluster import Schema
 from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob
 from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres.wire import decode_leases
 from windlass.testing import FakeClock
 
 
@@ -271,7 +271,7 @@ def test_two_claims_at_once_choose_one_head(schema: Schema) -> None:
         with psycopg.connect(schema.url) as one, psycopg.connect(schema.url) as other:
             other.execute("SET lock_timeout = '10s'")
             [[taken]] = one.execute(statement, ["one", 10**9]).fetchall()
-            assert [lease[0] for lease in json.loads(taken)] == [first.id]
+            assert [lease.job_id for lease in decode_leases(taken)] == [first.id]
             assert other.execute(statement, ["other", 2 * 10**9]).fetchall() == [("[]",)]
             other.commit()
             one.commit()

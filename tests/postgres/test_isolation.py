@@ -21,7 +21,7 @@ from windlass.model.job import JobState
 from windlass.store.records import COMPLETE, ClaimRequest, Fail, Lease, NewJob, Note, Verdict
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.connection import Address
-from windlass.stores.postgres.schema import _lock_number
+from windlass.stores.postgres.rendering import lock_number
 
 LEVELS = ("repeatable read", "serializable")
 
@@ -64,7 +64,7 @@ def test_several_migrate_at_once(pg18: Cluster, level: str) -> None:
     with fresh_database(pg18) as url:
         _set_default(url, level)
         with psycopg.connect(url, autocommit=True) as gate, ThreadPoolExecutor(count) as pool:
-            gate.execute("SELECT pg_advisory_lock(%s)", [_lock_number("migrate", "windlass")])
+            gate.execute("SELECT pg_advisory_lock(%s)", [lock_number("migrate", "windlass")])
             migrated = [pool.submit(_migrate, url) for _ in range(count)]
             try:
                 _until_waiting(gate, count)

@@ -7,7 +7,6 @@ depend on the machine. Backlogs are written straight into the table, in the stat
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +27,7 @@ from windlass.store.records import (
 )
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.marks import SPARE, Mark
-from windlass.stores.postgres.wire import mark_array
+from windlass.stores.postgres.wire import decode_leases, mark_array
 from windlass.testing import FakeClock
 
 TASKS = ("a", "b", "c")
@@ -142,7 +141,7 @@ def _claim_of_many(
     row = connection.execute(MANY_TASKS.format(name, RETURNED).encode(), [tasks, marks]).fetchone()
     assert row is not None
     read = _number(connection, READ.format(name)) - before
-    taken = {lease[0] for lease in json.loads(row[0])}
+    taken = {lease.job_id for lease in decode_leases(row[0])}
     return taken, read, row[1] - len(taken)
 
 

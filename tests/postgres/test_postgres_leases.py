@@ -6,7 +6,6 @@ Orders are forced with locks, as in `test_batches.py`.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +23,7 @@ from windlass.model.job import JobState
 from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob, Reaped
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.schema import prepare
+from windlass.stores.postgres.wire import decode_leases
 from windlass.testing import FakeClock
 
 Connection = psycopg.Connection[Any]
@@ -82,7 +82,7 @@ def _claim_by_hand(connection: Connection, schema: Schema, base: int, least: int
     statement = CLAIM.format(schema.name).encode()
     row = connection.execute(statement, ["w", base, least]).fetchone()
     assert row is not None
-    return sorted(lease[0] for lease in json.loads(row[0]))
+    return sorted(lease.job_id for lease in decode_leases(row[0]))
 
 
 @contextmanager

@@ -136,8 +136,8 @@ def test_the_app_role_adds_by_sql(shop: Shop) -> None:
         "SELECT windlass.reschedule_jobs(ARRAY[1])",
         "SELECT windlass.force_unlock_workers(ARRAY['w'])",
         "SELECT windlass.remove_job('k')",
-        "SELECT windlass._add_job("
-        "'t', '{}', NULL, now(), 1, NULL, 'replace', 0, NULL, NULL, now())",
+        "SELECT windlass._add_job(r, now())"
+        ' FROM json_populate_record(NULL::windlass._request, \'{"task": "t"}\') AS r',
         "SELECT windlass._pause('task', 't')",
         "SELECT schedule FROM windlass._schedules",
         "SELECT windlass._forget_schedule('s')",

@@ -22,7 +22,8 @@ from tests.postgres.cluster import Cluster, fresh_database
 from windlass import App, Context, Poison, quick_add_job
 from windlass.store.records import ClaimRequest
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres.schema import channel, prepare
+from windlass.stores.postgres.rendering import channel
+from windlass.stores.postgres.schema import prepare
 
 VIEW_COLUMNS = [
     *("id", "queue_name", "task_identifier", "priority", "run_at", "attempts", "max_attempts"),

@@ -17,7 +17,7 @@ from windlass import App, Context, Retry
 from windlass.errors import StoreError
 from windlass.store.records import COMPLETE, ClaimRequest, Fail, NewJob
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres.schema import channel
+from windlass.stores.postgres.rendering import channel
 
 NEVER = 300.0
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import psycopg
 
@@ -105,11 +106,9 @@ def sprung(connection: psycopg.Connection) -> bool:
 def _names_called(connection: psycopg.Connection) -> list[str]:
     """What the sources call that `pg_catalog` has, too."""
     package = files("windlass") / "stores" / "postgres"
-    folders = (package, package / "migrations")
     texts = [
         entry.read_text("utf-8")
-        for folder in folders
-        for entry in folder.iterdir()
+        for entry in Path(str(package)).rglob("*")
         if entry.name.endswith((".py", ".sql"))
     ]
     called = sorted({name for text in texts for name in _CALL.findall(text)})

@@ -18,7 +18,7 @@ from typing import Any
 from tests.simulation import virtual_threads
 from tests.simulation.plan import Fault
 from windlass.errors import OutcomeUnknownError, StoreUnavailableError
-from windlass.store.hints import Due, nobody
+from windlass.store.hints import Due, ignore_due
 from windlass.store.port import Joined, Lifeline, Listening, Store, Transaction
 from windlass.store.records import RELEASE, Capabilities, ClaimRequest, Lease, Outcome, Renewal
 from windlass.stores.memory import MemoryStore
@@ -96,7 +96,7 @@ class ActorStore:
         self,
         hint: Callable[[], None],
         listening: Listening = lambda error: None,
-        due: Due = nobody,
+        due: Due = ignore_due,
     ) -> Callable[[], None]:
         def heard() -> None:
             if not self.is_deaf and not self.is_gone:

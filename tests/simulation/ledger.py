@@ -29,8 +29,8 @@ from windlass.store.records import (
     Reaped,
     Release,
     Renewal,
+    Row,
 )
-from windlass.store.rules import Row
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 from windlass.stores.memory import MemoryStore, _Step
 from windlass.tasks.abort import Abort, AbortReason

@@ -26,10 +26,10 @@ from windlass.store.records import (
     NewJob,
     Outcome,
     Renewal,
+    Row,
     Settled,
     Verdict,
 )
-from windlass.store.rules import Row
 from windlass.store.schedules import Fired
 from windlass.stores.memory import MemoryStore, MemoryTransaction, _Addition
 from windlass.tasks.abort import AbortReason

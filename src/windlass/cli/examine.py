@@ -275,7 +275,7 @@ def _schedules(known: Sequence[KnownSchedule], now: int) -> Iterator[Finding]:
             yield Finding(
                 Level.WARNING,
                 "schedule_silent",
-                f"schedule {name} was due at {_shown(due)} and nobody fired it",
+                f"schedule {name} was due at {_shown(due)} and no worker fired it",
                 f"start a worker with its crontab, or windlass cron remove {name}",
             )
 

@@ -88,6 +88,7 @@ def print_job(job: Job) -> None:
         ("finished at", instant(job.finished_at)),
         ("keep", "" if job.keep is None else f"{job.keep:g} s"),
         ("output", "" if job.output is None else compact(job.output)),
+        ("meta", "" if job.meta is None else compact(job.meta)),
     ]
     if job.progress is not None:
         fields.append(("progress", f"{job.progress.fraction:.0%} {job.progress.note}".rstrip()))
@@ -98,6 +99,11 @@ def print_job(job: Job) -> None:
         click.echo("log:")
         for entry in job.log:
             click.echo(f"  {entry if isinstance(entry, str) else compact(entry)}")
+    if len(job.errors) > 1:
+        click.echo("failed attempts:")
+        for failed in job.errors:
+            first, *_ = failed.error.splitlines() or [""]
+            click.echo(f"  {failed.attempt} at {instant(failed.at)}: {first}")
     if job.last_error:
         click.echo("last error:")
         for line in job.last_error.splitlines():

@@ -1,7 +1,7 @@
 """A supervised worker's side of its supervisor: one socket, found through the environment.
 
-The worker sends one byte when it works. When the other end closes, the supervisor is gone, and a
-worker nobody can stop any more drains by itself.
+The worker sends one byte when it works. When the other end closes, the supervisor is gone, and the
+worker, which it can no longer stop, drains by itself.
 """
 
 from __future__ import annotations
@@ -40,6 +40,6 @@ class Supervised:
 
 
 def connect() -> Supervised | None:
-    """The socket to the supervisor; None for a worker that somebody started by hand."""
+    """The socket to the supervisor; None for a worker that was started by hand."""
     marker = os.environ.pop(MARKER, None)
     return None if marker is None else Supervised(int(marker))

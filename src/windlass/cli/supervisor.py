@@ -1,7 +1,8 @@
 """Several worker processes, kept alive.
 
 Workers are spawned, never forked, each as `python -m windlass run …` in a session of its own: a
-Ctrl-C in the terminal reaches the supervisor alone, which passes it on, so nobody counts it twice.
+Ctrl-C in the terminal reaches the supervisor alone, which passes it on, so that no worker counts
+it twice.
 
     a worker …                            the supervisor …
     ended with 0                          lets it be (it ran dry with --once, or was told to stop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -79,6 +79,7 @@ class Client:
         priority: int | None = None,
         flags: Sequence[str] | None = None,
         keep: float | timedelta | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> Job:
         """Add one job by its task's name, known here or not."""
         spec = JobSpec(
@@ -93,6 +94,7 @@ class Client:
             priority=priority,
             flags=flags,
             keep=keep,
+            meta=meta,
         )
         return (await self.add_jobs([spec]))[0]
 

@@ -79,20 +79,22 @@ class Preparer:
         priority = 0 if priority is None else names.check_priority(priority)
         flags = names.check_flags(flags)
         keep = names.check_seconds(spec.keep, "keep")
+        meta = payloads.encode_meta(spec.meta)
 
         def make(payload: str) -> NewJob:
             return NewJob(
                 name,
                 payload,
                 queue,
-                run_at,
-                delay,
                 max_attempts,
                 key,
-                key_mode,
                 priority,
                 flags,
                 keep,
+                meta,
+                run_at=run_at,
+                delay=delay,
+                key_mode=key_mode,
             )
 
         return make

@@ -40,7 +40,7 @@ class Delivery(msgspec.Struct, eq=False):
     and stays set once it has committed. From then on the delivery is not cancelled: the code after
     the block must run, and the store's answer that the job is gone tells of this very commit.
 
-    `is_refused` is set once somebody was told that the database will not have its outcome.
+    `is_refused` is set once it was logged that the database refuses its outcome.
 
     `remains` is the thread that a plain function runs in. It cannot be stopped, so the delivery
     lasts until it ends, whatever its handler was told.

@@ -8,12 +8,12 @@ Three times matter, all on this process's monotonic clock:
 
 * every `renew_every` (lease/3) the worker's lease is renewed, which covers all its jobs at once;
 * every second, while jobs run, it only asks: was one lost, should one stop?
-* `lease − margin` after the *start* of the last renewal that worked, nobody can be sure any more
-  that the jobs are ours, so every handler is told to stop (self-fencing) before the store could
+* `lease − margin` after the *start* of the last renewal that worked, the worker cannot be sure any
+  more that it owns its jobs, so every handler is told to stop (self-fencing) before the store could
   give them to another worker.
 
-A StoreBusyError is different: somebody else holds the database, so nobody can take a lease either,
-and the store counts that time as nobody's. Leases are frozen, and the fence moves along.
+A StoreBusyError is different: another connection holds the database, so no worker can take a lease
+either, and the store does not count that time. Leases are frozen, and the fence moves along.
 
 A store that is there and refuses the very first renewal (no privileges, no schema) will not be
 mended by waiting: `refused` hears of it, and the worker ends.
@@ -82,7 +82,7 @@ class Keeper:
         """Do what is due; the seconds until the next step."""
         now = self._clock.monotonic()
         deliveries = list(self._held.values())
-        if now >= self._fence_at:  # this process was stopped, or nobody could be asked in time
+        if now >= self._fence_at:  # this process was stopped, or the store did not answer in time
             for delivery in deliveries:
                 if now >= delivery.owned_until - self._margin:
                     delivery.is_fenced = True
@@ -121,7 +121,7 @@ class Keeper:
             delivery.owned_until = max(delivery.owned_until, now + seconds)
             if delivery.extension == seconds:  # not asked for more in the meantime
                 delivery.extension = None
-        # What somebody's transaction holds is tried again soon: its lease goes on running out.
+        # Jobs that a transaction has locked are tried again soon: their leases go on running out.
         self._renew_at = now + min(self._renew_every, CHECK_EVERY if renewal.locked else 1e9)
         self._fence_at = now + self._lease - self._margin
         self._obey(renewal, deliveries)

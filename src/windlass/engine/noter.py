@@ -50,7 +50,7 @@ class Noter:
                 self._pending[id(delivery)] = delivery
 
     async def _write(self, delivery: Delivery, note: Note) -> tuple[Delivery, Note] | None:
-        """What must be tried again, because somebody's transaction holds the job."""
+        """Store a note; returns it to be tried again if a transaction has locked the job."""
         try:
             if await self._store.note(delivery.lease, note) is Verdict.BUSY:
                 return delivery, note

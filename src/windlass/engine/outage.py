@@ -19,7 +19,7 @@ class Outage:
         self._failures = 0
         self._refusal = ""
         self._away: set[int] = set() if away is None else away
-        """Who waits for the database at the moment, of all siblings."""
+        """Which of all siblings wait for the database at the moment."""
 
     def sibling(self) -> Outage:
         return Outage(self._logger, self._away)

@@ -82,7 +82,7 @@ class ProcessPool:
     """At most `size` processes, started as they are needed."""
 
     def __init__(self, size: int) -> None:
-        # Threads of their own: in the loop's default pool a few long jobs would starve everybody.
+        # Threads of their own: a few long jobs would starve other users of the loop's default pool.
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="windlass-process")
         self._idle: queue.SimpleQueue[_Child] = queue.SimpleQueue()
         self._all: set[_Child] = set()

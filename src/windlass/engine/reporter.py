@@ -21,7 +21,7 @@ _ENDINGS = ("job:success", "job:error", "job:failed", "job:complete")
 
 
 class Reporter:
-    """Knows who listens, so that nobody builds a report in vain."""
+    """Logs outcomes and emits job events. `is_heard` spares reports that nothing would receive."""
 
     def __init__(
         self, handler: Handler, around: Surroundings, *, events: Events, logger: Scoped, worker: Any

@@ -6,10 +6,10 @@ this worker: the backfill. Each later one reaches from the end of the last to no
 instant, and more after a pause of the process, the machine or the database (catch-up, which is not
 backfill). A stretch holds at most `fillmax` instants, the latest ones.
 
-Every worker does this for every schedule it has; `fire` lets one of them win each batch. Whoever
-loses is told where the schedule is, and goes on from there. A worker killed before the commit
-has fired nothing, after it everything; an answer that was lost looks like a batch that somebody
-else won. A schedule that fails by itself is tried again after a growing pause while the
+Every worker does this for every schedule it has; `fire` lets one of them win each batch. The
+others are told where the schedule is, and go on from there. A worker killed before the commit
+has fired nothing, after it everything; an answer that was lost looks like a batch that another
+worker won. A schedule that fails by itself is tried again after a growing pause while the
 others go on.
 """
 
@@ -46,7 +46,7 @@ PROGRESS_EVERY = 5.0
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 LONGEST_WAIT = 10.0
-"""The longest pause after a failure, and while somebody's transaction is in the way."""
+"""The longest pause after a failure, and while an open transaction is waited for."""
 PLANS_AT_ONCE = 50
 _NEVER = 2**62
 
@@ -184,9 +184,9 @@ class Scheduler:
         return min(waits, default=None)
 
     async def last_step(self) -> None:
-        """Fire what is due before the worker ends: whoever comes next may pass over it.
+        """Fire what is due before the worker ends: the next worker may pass over it.
 
-        A backfill is left to them; the database knows how far it is.
+        A backfill is left to that worker; the database knows how far it is.
         """
         self._plans = [plan for plan in self._plans or () if not plan.is_backfilling]
         if self._plans:
@@ -204,7 +204,7 @@ class Scheduler:
         for plan in plans:
             self._tell_start(plan)
         self._events.emit("cron:started", worker=self._worker, schedules=self._schedules)
-        # Only those with a key can have to wait for somebody's transaction.
+        # Only schedules with a key may have to wait for an open transaction, so they come last.
         return sorted(plans, key=lambda plan: plan.schedule.key is not None)
 
     async def _attend(self, plan: Plan, now: int) -> float:

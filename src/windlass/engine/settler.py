@@ -1,7 +1,7 @@
 """Writes outcomes. While one write is in flight the next gathers: no timer, no delay when idle.
 While jobs lie ready and end turn by turn, a write waits a few milliseconds for them to join it.
 
-Outcomes of jobs that somebody's open transaction holds are set aside and tried again beside the
+Outcomes of jobs that an open transaction has locked are set aside and tried again beside the
 others, which do not wait for them.
 """
 
@@ -128,7 +128,7 @@ class Settler:
             await asyncio.sleep(0)
 
     async def _settle_all(self, batch: list[Delivery]) -> None:
-        """Write, tell what became of each, and set aside what somebody else holds."""
+        """Write, tell what became of each, and set aside jobs that a transaction has locked."""
         settled = await self._settle(batch)
         self._tried(batch)
         if settled.count(DONE) < len(batch):
@@ -218,9 +218,9 @@ class Settler:
     async def _sure(self, delivery: Delivery, answer: Settled) -> Settled:
         """The answer after an earlier one was lost.
 
-        While this worker's lease holds nobody else can end its job. So if the token is used up, it
-        was the write whose answer never came. The job may have gone on since, in other deliveries
-        whose state is not this one's: only what cannot be one of theirs is read from the row.
+        While this worker's lease holds no other worker can end its job. So if the token is used
+        up, it was the write whose answer never came. The job may have gone on since, in other
+        deliveries with states of their own: only a state that cannot be theirs is read here.
         """
         if delivery.is_fenced or answer.verdict not in (Verdict.LOST, Verdict.MISSING):
             return answer

@@ -94,7 +94,7 @@ class Slots:
         self._life = 0
         self._loop: asyncio.AbstractEventLoop
         self._canary: asyncio.Task[None]
-        """Nobody cancels it but whoever ends the whole event loop."""
+        """Cancelled only when the slots or the event loop end: tells that from a job's cancel."""
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -134,8 +134,8 @@ class Slots:
             delivery = Delivery(lease, loop, now, on_note)
             job_id = lease.job_id
             if job_id in held:
-                # Its job was taken from it and given to this worker again; once out of `_held`
-                # nobody else would tell it.
+                # Its job was taken from it and given to this worker again; once the old delivery is
+                # out of `_held`, the keeper does not stop it any more.
                 held[job_id].stop(AbortReason.TAKEN_BY_ANOTHER_WORKER)
             held[job_id] = delivery
             if owned_until:
@@ -155,8 +155,8 @@ class Slots:
             self._buffer = deque(sorted([*buffer, *fresh], key=_order))
         else:
             buffer.extend(fresh)
-        # Not before whoever feeds has asked for more: jobs that never wait keep the loop to
-        # themselves, and the store would have nothing to do meanwhile.
+        # Let the feeder ask for more first: jobs that never wait keep the loop to themselves, and
+        # the store would have nothing to do meanwhile.
         self._loop.call_soon(self._rouse, len(fresh))
         return has_suspects
 
@@ -473,7 +473,8 @@ class Slots:
         self._settler.add(delivery, outcome)
 
     async def _rest(self, awaitable: Awaitable[Any], task: asyncio.Task[None]) -> None:
-        """Wait between jobs. Whoever cancels the task now, but to end it, is a job long over."""
+        """Wait between jobs. A cancel that arrives here comes from a job that has already finished;
+        ignore it unless the slots are ending."""
         try:
             await awaitable
         except asyncio.CancelledError:

@@ -19,7 +19,7 @@ _before = 0.0
 
 
 def quicken() -> None:
-    """A worker starts. A shorter interval that somebody else chose stays."""
+    """A worker starts. A shorter interval that the program has set stays."""
     global _workers, _before
     with _lock:
         _workers += 1

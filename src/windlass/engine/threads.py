@@ -26,7 +26,7 @@ class Threads:
         work = asyncio.get_running_loop().run_in_executor(
             self._executor, variables.run, _call, delivery.title, call, *args
         )
-        # Its slot may have been told to stop, and then nobody awaits how it ends.
+        # A slot that was told to stop does not await this; asyncio would then log the exception.
         work.add_done_callback(lambda done: done.cancelled() or done.exception())
         delivery.remains = work
         return await asyncio.shield(work)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -31,7 +31,8 @@ class JobState(StrEnum):
 class JobSpec(msgspec.Struct, frozen=True):
     """One job to add. Only `task` is needed; what is left None takes the task's own option.
 
-    `run_at` is an aware datetime; `delay` and `keep` are seconds or a timedelta.
+    `run_at` is an aware datetime; `delay` and `keep` are seconds or a timedelta. `meta` is a small
+    JSON object that goes along with the job: headers, a trace's context.
     """
 
     task: str
@@ -45,6 +46,35 @@ class JobSpec(msgspec.Struct, frozen=True):
     priority: int | None = None
     flags: Sequence[str] | None = None
     keep: float | timedelta | None = None
+    meta: Mapping[str, Any] | None = None
+
+
+Instant = Annotated[int, "instant"]
+"""Microseconds since 1970, UTC. Marked, so that a store knows what to make of such a field."""
+Micros = Annotated[int, "micros"]
+"""A length of time, in microseconds."""
+JsonText = Annotated[str, "json"]
+Flag = Annotated[int, "flag"]
+"""0 or 1."""
+
+
+class Carried(msgspec.Struct, array_like=True, gc=False):
+    """What a job carries from its caller to its worker, as stores know it.
+
+    The request for a job, its row and its lease have all of these fields, and so does the history.
+    A field that is added here needs a column in each SQL store, and nothing else: the statements'
+    lists of columns are made from this declaration.
+    """
+
+    task: str
+    payload: JsonText = "{}"
+    queue: str | None = None
+    max_attempts: int | None = None
+    key: str | None = None
+    priority: int = 0
+    flags: tuple[str, ...] | None = None
+    keep: float | None = None
+    meta: JsonText | None = None
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -52,6 +82,18 @@ class Progress(msgspec.Struct, frozen=True):
 
     fraction: float
     note: str = ""
+
+
+class FailedAttempt(msgspec.Struct, frozen=True):
+    """One of a job's failed attempts: its number, when it ended, on which worker, and why.
+
+    `error` is the beginning of what `last_error` was then, 4,096 characters at most.
+    """
+
+    attempt: int
+    at: datetime
+    worker: str | None
+    error: str
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -80,3 +122,6 @@ class Job(msgspec.Struct, frozen=True):
     deliveries: int = 0
     keep: float | None = None
     finished_at: datetime | None = None
+    meta: Any = None
+    errors: tuple[FailedAttempt, ...] = ()
+    """The last ten failed attempts, the oldest first."""

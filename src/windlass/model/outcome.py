@@ -71,7 +71,7 @@ def _told(error: BaseException) -> str | None:
     """The text of an exception that was described already, in the process where it was raised."""
     try:
         text = vars(error).get("__windlass_text__")
-    except BaseException:  # somebody else's attributes may raise anything
+    except BaseException:  # the attributes of a user's exception may raise anything
         return None
     return text if isinstance(text, str) else None
 
@@ -88,7 +88,7 @@ def message_of(error: BaseException) -> str:
     """The exception's own text, even where asking for it raises."""
     try:
         return str(error)
-    except BaseException:  # somebody else's __str__ may raise anything
+    except BaseException:  # the __str__ of a user's exception may raise anything
         return "<its message cannot be shown>"
 
 

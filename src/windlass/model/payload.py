@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -17,6 +17,8 @@ from windlass import errors
 
 MAX_PAYLOAD = 256 * 1024
 MAX_DEPTH = 64
+
+MAX_META = 16 * 1024
 
 EMPTY = "{}"
 
@@ -87,6 +89,17 @@ def encode_value(value: object, *, limit: int = MAX_PAYLOAD, field: str = "paylo
     return text
 
 
+def encode_meta(value: object) -> str | None:
+    """The JSON text of a job's `meta`, which is a small object."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise errors.PayloadError(
+            f"meta must be a dict of JSON values, not {type(value).__name__}", field="meta"
+        )
+    return encode_value(value, limit=MAX_META, field="meta")
+
+
 def decode(text: str | bytes, *, field: str = "payload") -> Any:
     """The value of a JSON text, or a PayloadError that says where it breaks."""
     try:
@@ -98,7 +111,7 @@ def decode(text: str | bytes, *, field: str = "payload") -> Any:
 
 
 def shown(text: str) -> Any:
-    """The value of a JSON text that is in the database, for those who only look at the job.
+    """The value of a JSON text that is in the database, for callers that only show the job.
 
     Another program may have put a text there that cannot be decoded here. It is shown as it is, so
     that it costs only its own job, and neither a list of jobs nor a listener.

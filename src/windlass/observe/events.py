@@ -1,7 +1,7 @@
 """Events: named moments in a worker's life, delivered to callbacks as keyword arguments.
 
-The names are fixed and declared here once. A listener that raises is logged and hurts nobody. A
-coroutine listener is run to its end in the background.
+The names are fixed and declared here once. A listener that raises is logged; the job and other
+listeners are not affected. A coroutine listener is run to its end in the background.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ class Events:
             listeners.remove(listener)
 
     def wants(self, name: str) -> bool:
-        """Whether anybody listens, so that nobody builds details in vain."""
+        """Whether there is a listener, so that callers need not build details without one."""
         return bool(self._listeners.get(name))
 
     def listeners(self, name: str) -> Sequence[Listener]:
-        """Who listens, now and later: for who asks so often that `wants` would cost too much."""
+        """The listeners, now and later: for the hot path, where `wants` costs too much."""
         return self._listeners.setdefault(name, [])
 
     def emit(self, name: str, **details: Any) -> None:

@@ -1,7 +1,8 @@
 """Log records: standard library, under the logger `windlass`, never the root logger.
 
 Every record carries `label` (core, worker, job, cli), and where they apply `worker_id`, `task` and
-`job_id`. Libraries stay silent until somebody adds a handler; `configure` is for the command line.
+`job_id`. A library stays silent until its program adds a handler; `configure` is for the command
+line.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from windlass.model.retry import Retry
 
 
 class WorkDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker does where nobody says otherwise. Times are seconds; None is unsaid."""
+    """What a store sets for workers whose options do not. Times are seconds; None sets nothing."""
 
     tasks: tuple[str, ...] = ()
     lease: float | None = None

@@ -25,8 +25,8 @@ Due = Callable[[float | None], None]
 _log = logging.getLogger("windlass.store")
 
 
-def nobody(seconds: float | None) -> None:
-    """For subscribers to whom due times are of no interest."""
+def ignore_due(seconds: float | None) -> None:
+    """The default `due` of subscribers that do not use due times."""
 
 
 class Hints:
@@ -38,7 +38,7 @@ class Hints:
     def __bool__(self) -> bool:
         return bool(self._subscribers)
 
-    def subscribe(self, ready: Ready, due: Due = nobody) -> Callable[[], None]:
+    def subscribe(self, ready: Ready, due: Due = ignore_due) -> Callable[[], None]:
         """The way to stop it, which may be called twice."""
         subscriber = (ready, due)
         self._subscribers.append(subscriber)
@@ -60,7 +60,7 @@ class Hints:
                 _log.exception("a subscriber to hints raised")
 
     def due(self, seconds: float | None) -> None:
-        """A job was scheduled for so many seconds from now; one that is far off tells nobody."""
+        """A job was scheduled for so many seconds from now; beyond SOON no subscriber is told."""
         if seconds is not None and seconds > SOON:
             return
         for _, due in tuple(self._subscribers):

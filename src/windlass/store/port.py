@@ -8,7 +8,7 @@ Four rules hold for every verb:
 * The database's clock decides when leases end and jobs are due.
 
 Verbs are coroutines and may be awaited from any event loop; `Lifeline` and `Joined` are plain
-calls, because their callers are a thread and somebody else's transaction.
+calls, because their callers are the keeper's thread and the user's transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
-from windlass.store.hints import Due, nobody
+from windlass.store.hints import Due, ignore_due
 from windlass.store.records import (
     Capabilities,
     ClaimRequest,
@@ -57,7 +57,7 @@ class Lifeline(Protocol):
         """Extend the worker's lease to `lease` seconds from now, and answer for `leases`.
 
         `extend` gives single leases an end of their own, that many seconds from now; it never
-        shortens one. Raises StoreBusyError while somebody else holds the database.
+        shortens one. Raises StoreBusyError while another connection holds the database.
         """
 
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
@@ -117,7 +117,7 @@ class WorkStore(Protocol):
         self,
         hint: Callable[[], None],
         listening: Listening = lambda error: None,
-        due: Due = nobody,
+        due: Due = ignore_due,
     ) -> Callable[[], None]:
         """Call `hint` (from any thread, coalesced) when there may be something new to claim, and
         `due` when a job was scheduled for within `hints.SOON` seconds.
@@ -176,7 +176,7 @@ class WorkStore(Protocol):
 
 @runtime_checkable
 class Roster(Protocol):
-    """Who runs what; a store of work that is all of one kind need not know."""
+    """Which workers run which tasks; a store whose work is all of one kind need not know."""
 
     async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
         """Remember which tasks a worker runs; False if there is no such worker, or not yet."""

@@ -6,43 +6,54 @@ batch crosses the port without a Python object per field.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from windlass.clock import to_datetime
 from windlass.model import payload as payloads
-from windlass.model.job import Job, JobState
+from windlass.model.job import (
+    Carried,
+    FailedAttempt,
+    Flag,
+    Instant,
+    Job,
+    JobState,
+    JsonText,
+    Micros,
+    Progress,
+)
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS, KeyMode
 
 MAX_LOG = 200
 """Entries kept of a job's log; the oldest go first."""
 
+MAX_ERRORS = 10
+"""Failed attempts kept of a job; the oldest go first."""
+
+MAX_ERROR_TEXT = 4_096
+"""Characters kept of the error of each."""
+
 CANCELLED_KEPT = 7 * 24 * 3600.0
 """Seconds a cancelled job can still be seen."""
 
 
-class NewJob(msgspec.Struct, frozen=True, gc=False):
+class NewJob(Carried, array_like=True, kw_only=True, gc=False):
     """A validated request to add one job. None means *unset*, never zero.
 
     The job is due at `run_at`, or `delay` microseconds from the database's now.
     """
 
-    task: str
-    payload: str = payloads.EMPTY
-    queue: str | None = None
-    run_at: int | None = None
-    delay: int = 0
-    max_attempts: int | None = None
-    key: str | None = None
+    run_at: Instant | None = None
+    delay: Micros = 0
     key_mode: KeyMode = "replace"
-    priority: int = 0
-    flags: tuple[str, ...] | None = None
-    keep: float | None = None
 
 
-class Lease(msgspec.Struct, array_like=True, gc=False):
+class Lease(Carried, array_like=True, kw_only=True, gc=False):
     """One delivery of a job to a worker, proved by `token`. The order of fields is the wire's.
 
     It also carries the job as it was when claimed; `attempts` and `deliveries` already count this
@@ -52,22 +63,14 @@ class Lease(msgspec.Struct, array_like=True, gc=False):
     job_id: int
     token: int
     worker: str
-    task: str
-    payload: str
     attempts: int
     deliveries: int
-    max_attempts: int | None
-    priority: int
-    run_at: int
-    key: str | None
-    queue: str | None
-    flags: tuple[str, ...] | None
+    run_at: Instant
     revision: int
     resets: int
     suspect: bool
-    keep: float | None
-    created_at: int
-    updated_at: int
+    created_at: Instant
+    updated_at: Instant
     last_error: str | None
 
     @property
@@ -78,27 +81,117 @@ class Lease(msgspec.Struct, array_like=True, gc=False):
     @property
     def job(self) -> Job:
         """The job as a user sees it while it runs; built anew on each call."""
-        return Job(
-            id=self.job_id,
-            task=self.task,
-            payload=payloads.shown(self.payload),
-            state=JobState.RUNNING,
-            priority=self.priority,
-            run_at=to_datetime(self.run_at),
-            attempts=self.attempts,
-            max_attempts=DEFAULT_MAX_ATTEMPTS if self.max_attempts is None else self.max_attempts,
-            last_error=self.last_error,
-            key=self.key,
-            queue=self.queue,
-            flags=self.flags,
-            revision=self.revision,
-            created_at=to_datetime(self.created_at),
-            updated_at=to_datetime(self.updated_at),
-            locked_by=self.worker,
-            resets=self.resets,
-            deliveries=self.deliveries,
-            keep=self.keep,
-        )
+        known = {name: getattr(self, name) for name in _IN_LEASE}
+        return Row(id=self.job_id, state=JobState.RUNNING, **known).job()
+
+
+class Row(Carried, array_like=True, kw_only=True, gc=False):
+    """One job with everything a store knows of it; the order of fields is the wire's.
+
+    `expires_at` is set where a finished job is to be kept.
+    """
+
+    id: int
+    state: JobState
+    run_at: Instant
+    attempts: int = 0
+    deliveries: int = 0
+    revision: int = 0
+    resets: int = 0
+    suspect: Flag = 0
+    superseded: Flag = 0
+    cancel_requested: Flag = 0
+    worker: str | None = None
+    token: int | None = None
+    lease_until: Instant | None = None
+    last_error: str | None = None
+    errors: JsonText | None = None
+    """A list of [attempt, instant, worker, error]."""
+    output: JsonText | None = None
+    progress: JsonText | None = None
+    log: JsonText | None = None
+    created_at: Instant
+    updated_at: Instant
+    finished_at: Instant | None = None
+    expires_at: Instant | None = None
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return (self.priority, self.run_at, self.id)
+
+    @property
+    def limit(self) -> int:
+        return DEFAULT_MAX_ATTEMPTS if self.max_attempts is None else self.max_attempts
+
+    def job(self) -> Job:
+        """The job as a user sees it."""
+        values = [*_shown(self)]
+        for place, show in _SHOWN_AS:
+            values[place] = show(values[place])
+        return Job(*values)
+
+
+def _instant(micros: int | None) -> datetime | None:
+    return None if micros is None else to_datetime(micros)
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else payloads.shown(text)
+
+
+def _progress(text: str | None) -> Progress | None:
+    """What is no progress, because another program wrote it, is none."""
+    match _json(text):
+        case [int() | float() as fraction, str() as note]:
+            return Progress(fraction, note)
+        case _:
+            return None
+
+
+def _log(text: str | None) -> tuple[Any, ...]:
+    entries = _json(text)
+    return tuple(entries) if isinstance(entries, list) else ()
+
+
+def _errors(text: str | None) -> tuple[FailedAttempt, ...]:
+    entries = _json(text)
+    if not isinstance(entries, list):
+        return ()
+    found = []
+    for entry in entries:
+        match entry:
+            case [int() as attempt, int() as at, str() | None as worker, str() as error]:
+                found.append(FailedAttempt(attempt, to_datetime(at), worker, error))
+    return tuple(found)
+
+
+def _max_attempts(most: int | None) -> int:
+    return DEFAULT_MAX_ATTEMPTS if most is None else most
+
+
+_SHOW: dict[str, Callable[[Any], Any]] = {
+    "payload": _json,
+    "meta": _json,
+    "max_attempts": _max_attempts,
+    "run_at": _instant,
+    "created_at": _instant,
+    "updated_at": _instant,
+    "finished_at": _instant,
+    "output": _json,
+    "progress": _progress,
+    "log": _log,
+    "errors": _errors,
+}
+"""What a job shows otherwise than its row has it."""
+_SHOWN_AS = [(Job.__struct_fields__.index(name), show) for name, show in _SHOW.items()]
+_shown = attrgetter(*("worker" if name == "locked_by" else name for name in Job.__struct_fields__))
+_IN_LEASE = [name for name in Row.__struct_fields__ if name in Lease.__struct_fields__]
+
+
+def lease_of(row: Row) -> Lease:
+    """The delivery of a running job."""
+    known = {name: getattr(row, name) for name in _IN_LEASE if name != "suspect"}
+    return Lease(job_id=row.id, suspect=bool(row.suspect), **known)
 
 
 class ClaimRequest(msgspec.Struct, frozen=True):
@@ -153,7 +246,7 @@ class Release(msgspec.Struct, frozen=True):
 
 
 class Cancel(msgspec.Struct, frozen=True):
-    """Stopped because somebody asked: cancelled, and its key is free."""
+    """Stopped because a caller cancelled it: cancelled, and its key is free."""
 
 
 Outcome = Complete | Fail | Release | Cancel
@@ -172,7 +265,7 @@ class Verdict(StrEnum):
     MISSING = "missing"
     """There is no such job any more."""
     BUSY = "busy"
-    """Nothing was written: somebody's open transaction holds the job. Ask again."""
+    """Nothing was written: an open transaction has locked the job. Ask again."""
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -196,7 +289,7 @@ class Renewal(msgspec.Struct, frozen=True):
     They are named by job, because one call asks about at most one delivery of a job. The answer
     is about that delivery alone, however late it comes.
 
-    `locked` are those that could not be extended now: somebody's open transaction holds the job.
+    `locked` are those that could not be extended now: an open transaction has locked the job.
     """
 
     lost: dict[int, LostReason] = {}

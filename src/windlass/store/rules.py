@@ -8,16 +8,16 @@ Each rule leaves the row as it should be stored; the contract suite says what th
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, assert_never
+from typing import assert_never
 
 import msgspec
 
-from windlass.clock import to_datetime, to_micros
+from windlass.clock import to_micros
 from windlass.errors import ConfigError
-from windlass.model import payload as payloads
-from windlass.model.job import Job, JobState, Progress
-from windlass.model.names import DEFAULT_MAX_ATTEMPTS
+from windlass.model.job import Carried, JobState
 from windlass.store.records import (
+    MAX_ERROR_TEXT,
+    MAX_ERRORS,
     MAX_LOG,
     Cancel,
     ClaimRequest,
@@ -26,9 +26,18 @@ from windlass.store.records import (
     NewJob,
     Outcome,
     Release,
+    Row,
 )
 
-WAITING = (JobState.SCHEDULED, JobState.READY)
+TOUCHED_BY = {
+    "cancel": (JobState.SCHEDULED, JobState.READY, JobState.RUNNING),
+    "complete": (JobState.SCHEDULED, JobState.READY, JobState.FAILED),
+    "fail": (JobState.SCHEDULED, JobState.READY, JobState.FAILED),
+    "reschedule": (JobState.SCHEDULED, JobState.READY, JobState.FAILED),
+    "retry": (JobState.SCHEDULED, JobState.FAILED, JobState.CANCELLED),
+}
+"""The states in which a job is changed by each verb of operators; in any other it is skipped. The
+functions of PostgreSQL take their lists from here, and the contract suite tries all pairs."""
 
 LAST_INSTANT = to_micros(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
 """The latest a job can be due; what is asked for later is due then."""
@@ -38,96 +47,9 @@ KILLED = "its worker died {0} times while this job ran (max_resets); it will not
 
 
 def refuse_conditions(request: ClaimRequest) -> None:
-    """For stores that know none: ignoring one would run jobs that somebody wanted left alone."""
+    """For stores that know none: ignoring one would run jobs that the user has excluded."""
     if request.conditions:
         raise ConfigError("this store knows no conditions; let pre_dequeue return True or False")
-
-
-class Row(msgspec.Struct, array_like=True, gc=False):
-    """One job with everything a store knows of it; the order of fields is the wire's.
-
-    Instants are microseconds; `payload`, `output`, `progress` and `log` are JSON text. Flags that
-    SQL keeps as 0 and 1 are integers. `expires_at` is set where a finished job is to be kept.
-    """
-
-    id: int
-    task: str
-    payload: str
-    state: JobState
-    priority: int
-    run_at: int
-    attempts: int
-    deliveries: int
-    max_attempts: int | None
-    key: str | None
-    queue: str | None
-    flags: tuple[str, ...] | None
-    revision: int
-    resets: int
-    suspect: int
-    superseded: int
-    cancel_requested: int
-    worker: str | None
-    token: int | None
-    lease_until: int | None
-    keep: float | None
-    last_error: str | None
-    output: str | None
-    progress: str | None
-    log: str | None
-    created_at: int
-    updated_at: int
-    finished_at: int | None
-    expires_at: int | None = None
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        return (self.priority, self.run_at, self.id)
-
-    @property
-    def limit(self) -> int:
-        return DEFAULT_MAX_ATTEMPTS if self.max_attempts is None else self.max_attempts
-
-    def job(self) -> Job:
-        return Job(
-            id=self.id,
-            task=self.task,
-            payload=payloads.shown(self.payload),
-            state=self.state,
-            priority=self.priority,
-            run_at=to_datetime(self.run_at),
-            attempts=self.attempts,
-            max_attempts=self.limit,
-            last_error=self.last_error,
-            key=self.key,
-            queue=self.queue,
-            flags=self.flags,
-            revision=self.revision,
-            created_at=to_datetime(self.created_at),
-            updated_at=to_datetime(self.updated_at),
-            locked_by=self.worker,
-            output=None if self.output is None else payloads.shown(self.output),
-            progress=_progress(self.progress),
-            log=_log(self.log),
-            resets=self.resets,
-            deliveries=self.deliveries,
-            keep=self.keep,
-            finished_at=None if self.finished_at is None else to_datetime(self.finished_at),
-        )
-
-
-def _progress(text: str | None) -> Progress | None:
-    """What is no progress, because another program wrote it, is none."""
-    match None if text is None else payloads.shown(text):
-        case [int() | float() as fraction, str() as note]:
-            return Progress(fraction, note)
-        case _:
-            return None
-
-
-def _log(text: str | None) -> tuple[Any, ...]:
-    entries = () if text is None else payloads.shown(text)
-    return tuple(entries) if isinstance(entries, list) else ()
 
 
 def micros(seconds: float) -> int:
@@ -149,33 +71,11 @@ def new_row(new: NewJob, now: int, job_id: int = 0) -> Row:
     run_at = due(new, now)
     return Row(
         id=job_id,
-        task=new.task,
-        payload=new.payload,
         state=waiting_state(run_at, now),
-        priority=new.priority,
         run_at=run_at,
-        attempts=0,
-        deliveries=0,
-        max_attempts=new.max_attempts,
-        key=new.key,
-        queue=new.queue,
-        flags=new.flags,
-        revision=0,
-        resets=0,
-        suspect=0,
-        superseded=0,
-        cancel_requested=0,
-        worker=None,
-        token=None,
-        lease_until=None,
-        keep=new.keep,
-        last_error=None,
-        output=None,
-        progress=None,
-        log=None,
         created_at=now,
         updated_at=now,
-        finished_at=None,
+        **{name: getattr(new, name) for name in Carried.__struct_fields__},
     )
 
 
@@ -193,12 +93,12 @@ def replace(row: Row, new: NewJob, now: int) -> None:
     failed_before = row.state is JobState.FAILED or row.attempts > 0
     if failed_before or new.key_mode == "replace":
         row.run_at = due(new, now)
-    row.task, row.queue = new.task, new.queue
-    row.payload = joined(row.payload, new.payload)
-    row.max_attempts, row.priority, row.flags = new.max_attempts, new.priority, new.flags
-    row.keep = new.keep
+    before = row.payload
+    for name in Carried.__struct_fields__:
+        setattr(row, name, getattr(new, name))
+    row.payload = joined(before, new.payload)
     row.attempts = row.resets = row.suspect = 0
-    row.last_error = row.progress = row.finished_at = row.log = None
+    row.last_error = row.errors = row.progress = row.finished_at = row.log = None
     row.revision += 1
     row.updated_at = now
     row.state = waiting_state(row.run_at, now)
@@ -223,6 +123,7 @@ def supersede(row: Row, now: int) -> None:
 def end(row: Row, outcome: Outcome, now: int) -> None:
     """What an outcome does to a running job. A completed row then belongs to the history if its
     `expires_at` is set, and nowhere if not."""
+    worker = row.worker
     _unlock(row, now)
     match outcome:
         case Complete():
@@ -231,7 +132,7 @@ def end(row: Row, outcome: Outcome, now: int) -> None:
         case Cancel():
             _close(row, JobState.CANCELLED, now)
         case Fail():
-            _fail(row, outcome, now)
+            _fail(row, outcome, worker, now)
         case Release():
             _hand_back(row, now)
         case _:
@@ -246,8 +147,10 @@ def complete(row: Row, default_keep: float | None, now: int) -> None:
         row.expires_at = now + micros(keep)
 
 
-def _fail(row: Row, outcome: Fail, now: int) -> None:
+def _fail(row: Row, outcome: Fail, worker: str | None, now: int) -> None:
     row.last_error = outcome.error
+    failed = (row.attempts, now, worker, outcome.error[:MAX_ERROR_TEXT])
+    row.errors = _appended(row.errors, msgspec.json.encode(failed), MAX_ERRORS)
     row.suspect = 0
     if outcome.payload is not None:
         row.payload = outcome.payload
@@ -298,9 +201,12 @@ def _close(row: Row, state: JobState, now: int) -> None:
 
 def add_to_log(log: str | None, entry: str, most: int = MAX_LOG) -> str:
     """The log with one more entry (JSON text), without its oldest ones beyond `most`."""
-    entries = [] if log is None else msgspec.json.decode(log, type=list[msgspec.Raw])
-    kept = [*entries, msgspec.Raw(entry.encode())][-most:]
-    return msgspec.json.encode(kept).decode()
+    return _appended(log, entry.encode(), most)
+
+
+def _appended(texts: str | None, entry: bytes, most: int) -> str:
+    entries = [] if texts is None else msgspec.json.decode(texts, type=list[msgspec.Raw])
+    return msgspec.json.encode([*entries, msgspec.Raw(entry)][-most:]).decode()
 
 
 # ── by an operator ──

@@ -46,12 +46,12 @@ class FireVerdict(StrEnum):
 
     APPLIED = "applied"
     LOST = "lost"
-    """The schedule was elsewhere: somebody else fired it, or it was resumed."""
+    """The schedule was elsewhere: another worker fired it, or it was resumed."""
     PAUSED = "paused"
     EARLY = "early"
     """The last instant has not come yet, by the database's clock."""
     MISSING = "missing"
-    """Nobody knows this identifier; it was removed."""
+    """There is no schedule of this identifier; it was removed."""
 
 
 class Fired(msgspec.Struct, frozen=True):
@@ -107,13 +107,12 @@ def jobs_at(schedule: Schedule, instants: Iterable[int], *, backfilled: bool) ->
             schedule.task,
             f'{head}"{CRON}":{{"ts":"{_iso(instant)}{tail}',
             schedule.queue,
-            instant,
-            0,
             schedule.max_attempts,
             schedule.key,
-            schedule.key_mode,
             0 if schedule.priority is None else schedule.priority,
             schedule.flags,
+            run_at=instant,
+            key_mode=schedule.key_mode,
         )
         for instant in instants
     ]

@@ -22,7 +22,7 @@ from windlass.model import payload as payloads
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store import rules
-from windlass.store.hints import Due, Hints, nobody
+from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import MOST_STRANDED, Joined, Lifeline, Listening, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
@@ -38,11 +38,13 @@ from windlass.store.records import (
     Reaped,
     Release,
     Renewal,
+    Row,
     Settled,
     Verdict,
     WorkerInfo,
+    lease_of,
 )
-from windlass.store.rules import Row, micros
+from windlass.store.rules import micros
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 
 
@@ -83,7 +85,7 @@ class MemoryStore:
         self,
         hint: Callable[[], None],
         listening: Listening = lambda error: None,
-        due: Due = nobody,
+        due: Due = ignore_due,
     ) -> Callable[[], None]:
         stop = self._hints.subscribe(hint, due)
         listening(None)
@@ -205,28 +207,7 @@ class MemoryStore:
         row.deliveries += 1
         longer = request.longer_leases.get(row.task)
         row.lease_until = None if longer is None else self._ticks() + micros(longer)
-        return Lease(
-            job_id=row.id,
-            token=row.token,
-            worker=request.worker,
-            task=row.task,
-            payload=row.payload,
-            attempts=row.attempts,
-            deliveries=row.deliveries,
-            max_attempts=row.max_attempts,
-            priority=row.priority,
-            run_at=row.run_at,
-            key=row.key,
-            queue=row.queue,
-            flags=row.flags,
-            revision=row.revision,
-            resets=row.resets,
-            suspect=bool(row.suspect),
-            keep=row.keep,
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-            last_error=row.last_error,
-        )
+        return lease_of(row)
 
     async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
         with self._lock:
@@ -517,20 +498,20 @@ class MemoryStore:
             return {state: states.count(state) for state in JobState}
 
     async def cancel(self, ids: Sequence[int]) -> list[Job]:
-        return self._change(ids, (*rules.WAITING, JobState.RUNNING), rules.cancel)
+        return self._change("cancel", ids, rules.cancel)
 
     async def complete(self, ids: Sequence[int]) -> list[Job]:
         def change(row: Row, now: int) -> None:
             rules.complete(row, None, now)
             self._file(row)
 
-        return self._change(ids, (*rules.WAITING, JobState.FAILED), change)
+        return self._change("complete", ids, change)
 
     async def fail(self, ids: Sequence[int], reason: str) -> list[Job]:
         def change(row: Row, now: int) -> None:
             rules.give_up(row, reason, now)
 
-        return self._change(ids, (*rules.WAITING, JobState.FAILED), change)
+        return self._change("fail", ids, change)
 
     async def reschedule(
         self,
@@ -550,15 +531,10 @@ class MemoryStore:
                 max_attempts=max_attempts,
             )
 
-        return self._change(ids, (*rules.WAITING, JobState.FAILED), change)
+        return self._change("reschedule", ids, change)
 
     async def retry(self, ids: Sequence[int]) -> list[Job]:
-        def key_is_free(row: Row) -> bool:
-            taken = row.state is JobState.CANCELLED and row.key is not None
-            return not taken or self._keyed(row.key or "") is None
-
-        states = (JobState.SCHEDULED, JobState.FAILED, JobState.CANCELLED)
-        return self._change(ids, states, rules.run_again, key_is_free)
+        return self._change("retry", ids, rules.run_again)
 
     async def remove(self, key: str) -> Job | None:
         with self._lock:
@@ -586,21 +562,27 @@ class MemoryStore:
 
     def _change(
         self,
+        verb: str,
         ids: Sequence[int],
-        states: Sequence[JobState],
         change: Callable[[Row, int], None],
-        allowed: Callable[[Row], bool] = lambda row: True,
     ) -> list[Job]:
         with self._lock:
             now = self._start()
             changed = []
             for job_id in dict.fromkeys(ids):
                 row = self._rows.get(job_id)
-                if row is not None and row.state in states and allowed(row):
+                if row is not None and self._may_touch(verb, row):
                     change(row, now)
                     changed.append(row.job())
         self._hint(changed)
         return changed
+
+    def _may_touch(self, verb: str, row: Row) -> bool:
+        """A cancelled job can be brought back only while no other has its key."""
+        is_free = (
+            row.state is not JobState.CANCELLED or row.key is None or self._keyed(row.key) is None
+        )
+        return row.state in rules.TOUCHED_BY[verb] and is_free
 
     async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ class AbortReason(StrEnum):
     ALREADY_COMPLETED = "already_completed"
     NOT_FOUND = "not_found"
     ERROR = "error"
-    """The lease could not be renewed, so somebody else may soon own the job."""
+    """The lease could not be renewed, so another worker may soon own the job."""
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
     SHUTDOWN = "shutdown"

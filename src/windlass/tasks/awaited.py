@@ -27,7 +27,7 @@ class OwnThread:
         return await asyncio.shield(self._start(function, *args))
 
     async def run_out(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run it to its end, whoever cancels the caller meanwhile; the cancel comes after it.
+        """Run it to its end, even if the caller is cancelled meanwhile; the cancel comes after it.
 
         So no job is handed back while its own transaction may still commit.
         """
@@ -73,7 +73,7 @@ class OwnThread:
 
 
 def _see(ended: asyncio.Future[Any]) -> None:
-    """The caller may be gone; then nobody else handles its failure."""
+    """Retrieve the failure: the caller may be cancelled, and asyncio would log it as unhandled."""
     if not ended.cancelled():
         ended.exception()
 

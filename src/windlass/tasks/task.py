@@ -78,6 +78,7 @@ class Task(Generic[P, R]):
         max_attempts: int | None = None,
         flags: Sequence[str] | None = None,
         keep: float | timedelta | None = None,
+        meta: Mapping[str, Any] | None = None,
         connection: Any = None,
     ) -> BoundTask[P]:
         """The same task with these options for what is enqueued next."""
@@ -92,6 +93,7 @@ class Task(Generic[P, R]):
             max_attempts=max_attempts,
             flags=flags,
             keep=keep,
+            meta=meta,
         )
         return BoundTask(self, spec, connection)
 

@@ -5,9 +5,9 @@
     store.is_down = True                    # from now on every verb fails, until it is False
 
 Three kinds of fault exist: `before` (the verb did nothing and raised), `after` (the verb was
-carried out, then reported as failed: the caller cannot know) and `busy` (somebody else holds the
-database). What the n-th call of a verb meets depends on the seed, the verb and n alone, so a run
-can be repeated even where loops interleave differently. `repr(store)` says the seed.
+carried out, then reported as failed: the caller cannot know) and `busy` (another connection holds
+the database). What the n-th call of a verb meets depends on the seed, the verb and n alone, so a
+run can be repeated even where loops interleave differently. `repr(store)` says the seed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 from windlass.errors import OutcomeUnknownError, StoreBusyError, StoreError, StoreUnavailableError
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
-from windlass.store.hints import Due, nobody
+from windlass.store.hints import Due, ignore_due
 from windlass.store.port import Joined, Lifeline, Listening, Store, Transaction
 from windlass.store.records import (
     Capabilities,
@@ -155,7 +155,7 @@ class FaultyStore:
         self,
         hint: Callable[[], None],
         listening: Listening = lambda error: None,
-        due: Due = nobody,
+        due: Due = ignore_due,
     ) -> Callable[[], None]:
         return self.inner.subscribe(hint, listening, due)
 
@@ -321,7 +321,7 @@ class _FaultyLifeline:
 
 def _error(verb: str, kind: FaultKind | None) -> StoreError:
     if kind == "busy":
-        return StoreBusyError(f"{verb}: the database is held by somebody else (a planned fault)")
+        return StoreBusyError(f"{verb}: another connection holds the database (a planned fault)")
     if kind == "after":
         return OutcomeUnknownError(f"{verb}: its answer was lost (a planned fault)")
     return StoreUnavailableError(f"{verb}: the database does not answer (a planned fault, {kind})")

@@ -66,7 +66,7 @@ class _Selector(selectors.DefaultSelector):
         if timeout is not None:
             self.loop.jump_to_next_timer()
             return []
-        # Somebody the loop does not know, as a process that ends, may still have something to say.
+        # An event that the loop does not count, such as a process that ends, may still arrive.
         events = super().select(_LAST_CHANCE)
         if not events:
             self.loop.give_up("nothing is ready, and nothing ever will be")
@@ -167,7 +167,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         try:
             self.call_soon_threadsafe(self._add, -1)
         except RuntimeError:
-            pass  # the loop was closed; nobody counts any more
+            pass  # the loop was closed; its count is not used any more
 
     def _add(self, count: int, waiting: int = 0) -> None:
         with self._lock:

@@ -158,7 +158,7 @@ def _defaults_only(*, keep_address: bool) -> Iterator[None]:
 
 @contextmanager
 def _elsewhere() -> Iterator[None]:
-    """In an empty folder, so that nobody's windlass.toml is read."""
+    """In an empty folder, so that no windlass.toml of the caller's is read."""
     home = Path.cwd()
     with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
         os.chdir(folder)

@@ -109,7 +109,7 @@ async def _start(orders: Orders, module: str, *arguments: str) -> Child:
 
 
 async def _execute(orders: Orders, *arguments: str) -> asyncio.subprocess.Process:
-    # The URL is not an argument, since everybody on the machine can read those.
+    # The URL is not an argument, since all users of the machine can read those.
     environment = {**os.environ, ENVIRONMENT: msgspec.json.encode(orders).decode()}
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", *arguments),

@@ -36,7 +36,7 @@ _FAIL = 1_000
 
 
 async def backlog(run: Run) -> list[dict[str, Any]]:
-    """A drain beside jobs that nobody may run, and beside the names of queues that are empty again:
+    """A drain beside jobs that no worker may run, and beside names of queues that are empty again:
     all kinds at once, or each of the chosen ones in a place of its own."""
     lowest: list[Measured] = []
     clean: list[Measured] = []
@@ -162,7 +162,7 @@ async def _stuck(run: Run, app: App, address: Address) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _queue_names(run: Run, app: App, address: Address) -> AsyncIterator[None]:
-    """Every queue had one job, which is done, and somebody has seen that nothing follows it."""
+    """Every queue had one job, which is done, and a worker has seen that nothing follows it."""
     before = await total(app)
     await load(app, run.backlog, lambda number: f"once-{number}")
     run.site.tidy(address)

@@ -85,7 +85,7 @@ async def _pickup_here(run: Run, address: Address) -> list[float]:
 
 
 async def _pause() -> None:
-    """About as long each time, so that jobs do not come in step with anybody's polling."""
+    """About as long each time, so that jobs do not come in step with a worker's polling."""
     await asyncio.sleep(_EVERY * random.uniform(0.75, 1.25))  # noqa: S311
 
 

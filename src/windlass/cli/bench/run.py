@@ -18,7 +18,7 @@ from windlass.cli.bench.limit import open_limit, payloads
 from windlass.cli.bench.site import Address, Reading, Site
 
 _LOAD = 1_000
-"""Jobs per call where a queue is only filled, and nobody looks at the clock."""
+"""Jobs per call where a queue is only filled, and no time is measured."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Crew:
         return process.pid
 
     def _environment(self) -> dict[str, str]:
-        """The URL is not an argument, since everybody on the machine can read those."""
+        """The URL is not an argument, since all users of the machine can read those."""
         return {
             **os.environ,
             "WINDLASS_URL": self._url,

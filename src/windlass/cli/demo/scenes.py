@@ -221,7 +221,7 @@ class Show:
     # ── 5 ──
 
     async def schedule(self, folder: Path) -> None:
-        self._stage.title("5. A schedule makes up for the time when nobody ran it")
+        self._stage.title("5. A schedule makes up for the time when no worker ran")
         crontab = folder / "crontab"
         crontab.write_text(_CRONTAB, encoding="utf-8")
         [schedule] = parse_crontab(_CRONTAB)

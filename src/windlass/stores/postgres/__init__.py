@@ -1,4 +1,4 @@
-"""Jobs in PostgreSQL, shared by everybody who can reach the server.
+"""Jobs in PostgreSQL, shared by all processes that can reach the server.
 
 Every verb of the port is one call of one SQL function (see `migrations/`), so that it is one
 round trip, one atomic step, and the same for Python, triggers and any other program. Python keeps

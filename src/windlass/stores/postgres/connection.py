@@ -185,7 +185,7 @@ class Address:
                 f" {without_secrets(one_line(error), url)}"
             ) from None
         if "@" in url.partition("://")[2].partition("?")[0].partition("/")[2]:
-            # libpq would take the rest of the password for the database, and tell everybody.
+            # libpq would take the rest of the password for the database's name, and show it.
             raise ConfigError(
                 f"{without_password(url)!r} has an @ behind its host; write %2F for a / in a"
                 " password"
@@ -263,7 +263,7 @@ _NOT_NOW = re.compile(
     "|network is unreachable|host is down|connection reset|broken pipe"
     "|could not translate host name|name resolution|name or service not known"
     "|server closed the connection|session is read-only|is not in hot standby"
-    # What a server, or a pooler before it, says while it cannot take anybody.
+    # What a server, or a pooler before it, says while it accepts no connection.
     "|starting up|shutting down|recovery mode|not yet accepting|not accepting connections"
     "|too many clients|too many connections|connection slots are reserved"
     "|cannot connect|connect failed|login has been failing",
@@ -288,7 +288,7 @@ def one_line(error: BaseException) -> str:
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether the connection went away under a call, so that nobody knows what became of it."""
+    """Whether the connection was lost during a call, which may or may not have been committed."""
     if error.sqlstate:
         return error.sqlstate.startswith(("08", "57P"))
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)

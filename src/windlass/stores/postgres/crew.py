@@ -38,7 +38,7 @@ _NEEDS_READ_COMMITTED = "WLISO"
 
 class Crew:
     """Runs calls in a few threads. A call that the server rolled back is made again here, in this
-    one place; one whose connection was lost is not, because nobody knows what became of it."""
+    one place; one whose connection was lost is not, because it may have been committed."""
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from windlass.errors import StoreUnavailableError
 from windlass.store.findings import Finding, Level
 from windlass.stores.postgres import schema
 from windlass.stores.postgres.connection import CALL_LIMIT, Address, one_line, translate
+from windlass.stores.postgres.rendering import quoted
 
 _OWN_CONNECTIONS = 6
 _NAMED = 5
@@ -62,7 +63,7 @@ class Subject:
     @property
     def name(self) -> str:
         """The schema, quoted."""
-        return schema.quoted(self.schema)
+        return quoted(self.schema)
 
     def rows(self, statement: str, *values: Any) -> list[Any]:
         """The rows of a statement in which {schema} stands for the quoted name."""
@@ -90,9 +91,9 @@ def examine(
         subject = Subject(connection, address.name, schema_name, listens, pool_size, limits)
         try:
             findings = _look(subject, _server)
-            version = schema.installed(connection, schema_name)
-            findings += _version(subject, version)
-            if version >= schema.migrations()[-1].version:
+            there = schema.installed(connection, schema_name)
+            findings += _version(subject, there)
+            if there.is_current:
                 for question in _OF_THE_SCHEMA:
                     findings += _look(subject, question)
         except errors.InsufficientPrivilege as error:
@@ -121,7 +122,8 @@ def _look(subject: Subject, question: Callable[[Subject], Iterator[Finding]]) ->
 # ── the schema ──
 
 
-def _version(subject: Subject, version: int) -> Iterator[Finding]:
+def _version(subject: Subject, there: schema.Installed) -> Iterator[Finding]:
+    version = there.version
     newest = schema.migrations()[-1].version
     number = subject.row("SELECT current_setting('server_version') AS server").server
     place = f"{subject.where}: PostgreSQL {number.split()[0]}"
@@ -140,16 +142,17 @@ def _version(subject: Subject, version: int) -> Iterator[Finding]:
             f"{place}, but there is no Windlass schema {subject.schema!r}",
             "correct -c/--connection or -s/--schema, or make it with windlass migrate",
         )
-    elif version < newest:
+    elif not there.is_current:
+        what = f"version {version}" if version < newest else "functions of another Windlass"
         yield Finding(
             Level.PROBLEM,
             "schema_too_old",
-            f"{place}, schema {subject.schema!r} version {version}; this program needs {newest}",
+            f"{place}, schema {subject.schema!r} has {what}; this program needs version {newest}",
             "windlass migrate",
         )
     else:
         yield Finding(Level.OK, "database", f"{place}, schema {subject.schema!r} version {version}")
-    if version > newest:
+    if there.is_newer:
         yield Finding(
             Level.NOTE,
             "schema_newer",
@@ -168,7 +171,7 @@ _CREATED = re.compile(
 
 def expected_indexes(schema_name: str) -> dict[str, str]:
     """Every index the migrations make, and the statement that makes it again."""
-    name = schema.quoted(schema_name)
+    name = quoted(schema_name)
     found: dict[str, str] = {}
     table = ""
     for step in schema.migrations():
@@ -311,20 +314,20 @@ def _replication_slots(subject: Subject) -> Iterator[Finding]:
                 " transactions",
                 "end long queries on that standby, or turn its hot_standby_feedback off"
                 if row.active
-                else f"SELECT pg_drop_replication_slot({row.quoted}); if nobody needs it",
+                else f"SELECT pg_drop_replication_slot({row.quoted}); if it is not needed",
             )
         if not row.active and (row.kept or 0) > subject.limits.kept_log:
             yield Finding(
                 Level.WARNING,
                 "unused_slot",
-                f"nobody uses the replication slot {row.name}, which keeps {row.kept // 2**20} MiB"
+                f"no client uses the replication slot {row.name}; it keeps {row.kept // 2**20} MiB"
                 " of write-ahead log",
-                f"SELECT pg_drop_replication_slot({row.quoted}); if nobody needs it",
+                f"SELECT pg_drop_replication_slot({row.quoted}); if it is not needed",
             )
 
 
 def _held_jobs(subject: Subject) -> Iterator[Finding]:
-    """Jobs in the hands of a long transaction: whoever changed or locked a row is its xmax."""
+    """Jobs that a long transaction has changed or locked: its number is the row's xmax."""
     for row in subject.rows(
         "SELECT l.pid, a.usename, a.application_name, count(*) AS jobs, min(j.id) AS first,"
         " max(extract(epoch FROM clock_timestamp() - a.xact_start))::float8 AS age"
@@ -339,7 +342,7 @@ def _held_jobs(subject: Subject) -> Iterator[Finding]:
             Level.WARNING,
             "held_jobs",
             f"process {row.pid} ({_who(row)}) holds job {row.first}{_and_more(row.jobs - 1)} in a"
-            f" transaction open for {row.age:.0f} s; nobody can run or finish them meanwhile",
+            f" transaction open for {row.age:.0f} s; no worker can run or finish them meanwhile",
             f"commit it, or SELECT pg_terminate_backend({row.pid});",
         )
 
@@ -356,7 +359,7 @@ def _and_more(count: int) -> str:
 
 
 def _stuck_queues(subject: Subject) -> Iterator[Finding]:
-    """Queues that nobody will look at again: no active job, no bell, and not paused."""
+    """Queues that no claim will look at again: no active job, no bell, and not paused."""
     found = [
         row.queue
         for row in subject.rows(

@@ -1,7 +1,7 @@
 """Group commit of concurrent enqueues: while one call is in flight, the next one gathers.
 
-Only jobs without keys are gathered. A key may be held by somebody's open transaction, and nobody
-else's jobs should wait for that.
+Only jobs without keys are gathered. An open transaction may hold a key, and only the call that adds
+that key should wait for it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Waiting = tuple[Sequence[NewJob], "asyncio.Future[list[Job]]"]
 class Gather:
     """For the callers of one event loop. `add` writes many jobs in one call.
 
-    Who comes while nothing is in flight makes a call of its own, at once. A task makes the calls
-    for those who come meanwhile, so none of them depends on another's being cancelled.
+    A caller that comes while nothing is in flight makes a call of its own, at once. A task makes
+    the calls for callers that come meanwhile, so that cancelling one does not affect the others.
     """
 
     def __init__(self, add: Callable[[Sequence[NewJob]], Awaitable[list[Job]]]) -> None:
@@ -52,7 +52,7 @@ class Gather:
         try:
             while batch := self._next():
                 await self._write_batch(batch)
-                await asyncio.sleep(0)  # those who were answered may have more to add
+                await asyncio.sleep(0)  # callers that were answered may have more to add
         finally:
             self._is_writing = False
             for _, answer in self._waiting:  # there are some only if the loop is being ended
@@ -76,18 +76,18 @@ class Gather:
     async def _write_batch(self, batch: Sequence[Waiting]) -> None:
         try:
             added = await self._add([job for jobs, _ in batch for job in jobs])
-        except Exception as error:  # whatever it is, everybody who waits for this call is told
+        except Exception as error:  # the callers that wait for this call get it
             is_refusal = isinstance(error, StoreError)
             is_refusal = is_refusal and not isinstance(error, StoreUnavailableError)
             if not is_refusal or len(batch) == 1:
                 for _, answer in batch:
                     if not answer.done():
                         answer.set_exception(error)
-            else:  # something in it was refused, which is only its own caller's affair
+            else:  # something was refused: write each apart, so that only its caller fails
                 for each in batch:
                     await self._write_batch([each])
             return
-        except BaseException:  # the loop is being ended, and those who wait with it
+        except BaseException:  # the loop is being ended: cancel the callers that wait
             for _, answer in batch:
                 answer.cancel()
             raise

@@ -20,8 +20,9 @@ from psycopg import errors
 from psycopg.rows import tuple_row
 
 from windlass.errors import ConfigError, StoreError
-from windlass.stores.postgres import schema
+from windlass.stores.postgres import rendering, schema
 from windlass.stores.postgres.connection import one_line, translate
+from windlass.stores.postgres.rendering import quoted
 
 _REFUSALS = ("WLPAY", "GWBID", "GWBQN", "GWBJK", "GWBMA")
 """What our functions say of a job that could not be added here either."""
@@ -160,14 +161,14 @@ def _told(source: str) -> Iterator[None]:
 
 def _name(name: str) -> str:
     """A schema's name in a statement that has values."""
-    return schema.quoted(name).replace("%", "%%")
+    return quoted(name).replace("%", "%%")
 
 
 def _find(connection: psycopg.Connection[Any], source: str, target: str) -> _Source:
     if source == target:
         raise ConfigError(
             f"the jobs are to go from the schema {source!r} into itself; rename the old one first:"
-            f" ALTER SCHEMA {schema.quoted(source)} RENAME TO graphile_old"
+            f" ALTER SCHEMA {quoted(source)} RENAME TO graphile_old"
         )
     name = _name(source)
     cursor = _own_rows(connection)
@@ -317,10 +318,10 @@ def _move_batch(
         FROM added AS a
     """  # noqa: S608
     row = cursor.execute(
-        statement.encode(), [after, size, f"{schema.quoted(target)}._jobs_id_seq", include_locked]
+        statement.encode(), [after, size, f"{quoted(target)}._jobs_id_seq", include_locked]
     ).fetchone()
     assert row is not None
-    channel = schema.channel(target)
+    channel = rendering.channel(target)
     cursor.execute("SELECT pg_notify(%s, ''), pg_notify(%s, 'due')", [channel, channel])
     if source.has_triggers:
         cursor.execute(f"ALTER TABLE {source.table} ENABLE TRIGGER USER".encode(), [])

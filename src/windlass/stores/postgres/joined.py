@@ -28,11 +28,11 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.model.job import Job
-from windlass.store.records import NewJob
-from windlass.store.rules import Row
-from windlass.stores.postgres.added import added
+from windlass.model.payload import decode
+from windlass.store.fresh import fresh_jobs
+from windlass.store.records import NewJob, Row
 from windlass.stores.postgres.connection import one_line, translate
-from windlass.stores.postgres.wire import encode_jobs, encode_plain
+from windlass.stores.postgres.wire import encode_jobs, encode_plain, list_of_payloads
 
 Values = tuple[str, bool, str | None]
 Blocking = Callable[[Any, str, Values], str]
@@ -69,7 +69,7 @@ class PostgresJoined:
         if self._awaited is None:
             if _belongs_to_its_thread(self._connection):
                 return self.enqueue(jobs)
-            # It may wait for a key that somebody holds; the event loop should not.
+            # It may wait for a key that another transaction holds; the event loop should not.
             return await _in_a_thread(lambda: self.enqueue(jobs), self._connection)
         _refuse_closed(self._connection)
         if not jobs:
@@ -103,7 +103,8 @@ def _jobs(new: Sequence[NewJob], text: str) -> list[Job]:
     answer = _answer(text)
     if answer.jobs is not None:
         return [row.job() for row in _rows(answer.jobs)]
-    return added(new, answer.at_micros, answer.ids)
+    payloads = decode(list_of_payloads(new))
+    return fresh_jobs(new, payloads, answer.at_micros, answer.ids)
 
 
 async def _in_a_thread(enqueue: Callable[[], list[Job]], connection: Any) -> list[Job]:
@@ -220,7 +221,7 @@ def _way(connection: Any) -> tuple[Any, Blocking | None, Awaited | None]:
         return connection, None, _async_psycopg
     kinds = _classes(connection)
     if kinds & _SCOPED:
-        # Which session it stands for depends on who asks, and a thread of ours is not the caller.
+        # Which session it stands for depends on the calling thread or task, so ask here.
         connection = connection()
         kinds = _classes(connection)
     if kinds & _ASYNCPG:

@@ -190,11 +190,11 @@ class PostgresLifeline(BoundedLifeline):
 def _try(address: Address, limit: int, attempt: Future[BoundedConnection]) -> None:
     try:
         attempt.set_result(address.connect(connect_limit=limit))
-    except BaseException as error:  # whoever waits for the attempt is told, whatever it was
+    except BaseException as error:  # the thread that waits for the attempt raises it
         attempt.set_exception(error)
 
 
 def _discard(attempt: Future[BoundedConnection]) -> None:
-    """Nobody waits for it any more."""
+    """Close a connection that was made after the lifeline was closed."""
     if attempt.exception() is None:
         attempt.result().close()

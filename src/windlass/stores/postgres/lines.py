@@ -111,7 +111,7 @@ class Lines:
                 return line
 
     def _connect(self) -> None:
-        """In a thread. Whoever asked for it may be gone when it is there, so it is laid by."""
+        """In a thread. Its caller may be cancelled meanwhile, so it goes to the idle ones."""
         self._idle.append(_Line(self._stock.take(), self._address.prepare_threshold is not None))
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Where claims start: past the index entries of jobs that were claimed before.
 
-Index entries of claimed jobs stay until vacuum may remove them, and while somebody holds an old
-snapshot it may not: they pile up at the head of the index, and every claim would read them again.
+Index entries of claimed jobs stay until vacuum may remove them, and while a transaction holds an
+old snapshot it may not: they pile up at the head of the index, and every claim would read them.
 So a claim that read many more entries than it returned is followed by claims that start after the
 last job it took. What comes before that mark (a more urgent job, one that was handed back) is found
 by a look from the very start. One is taken when a claim comes short, when something was written or
@@ -123,7 +123,7 @@ class TimerStart(NamedTuple):
 
 class Timer:
     """The mark of the timer: what is due before it was made ready, or was locked at that time, or
-    was committed since. What is so late is found by the next look from the very start."""
+    was committed since. The next look from the very start finds the latter two."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

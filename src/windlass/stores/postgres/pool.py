@@ -2,7 +2,7 @@
 
 Blocking connections and async ones share one limit, since it is the server's connections that are
 counted. An async one belongs to the event loop that made it. The borrower connects, in its own
-thread or task: it is told at once what is wrong, and nothing runs while nobody borrows.
+thread or task: it gets the error at once, and the pool never connects by itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WAIT_LIMIT = 30.0
 """Seconds a handler waits for a connection: for its turn, and for a server that refuses."""
 
 MAX_IDLE = 60.0
-"""Seconds after which a connection nobody borrowed is closed."""
+"""Seconds after which an idle connection is closed."""
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0

@@ -1,37 +1,27 @@
 """The schema: installing it, bringing it up to date, and refusing what a newer program made.
 
-Migrations are templates: names that depend on the schema are filled in with proper quoting.
+Migrations (`migrations/`) make tables, indexes and types, once each; functions and views are always
+as their files in `sql/` say (`functions.py`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import sql
 
-from windlass.clock import to_datetime
 from windlass.errors import ConfigError, SchemaTooNewError, StoreUnavailableError
-from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS, LONGEST
-from windlass.model.payload import MAX_PAYLOAD
-from windlass.store import rules
-from windlass.store.hints import SOON
 from windlass.stores.migrations import Migrate, Migration, load
+from windlass.stores.postgres import functions
 from windlass.stores.postgres.connection import BoundedConnection
 from windlass.stores.postgres.crew import read_committed
+from windlass.stores.postgres.rendering import channel, literal, lock_number, quoted, render
+from windlass.version import __version__
 
 OLDEST_SERVER = 140000
 """The oldest server that can run the functions: PostgreSQL 14."""
-
-MOST_SPANS = 4_000
-"""Ranges of ids in all batches, beyond which a claim writes no further batch."""
-
-_PLACES = re.compile(r"\{[a-z_]+\}")
-_LONGEST_CHANNEL = 63
 
 _logger = logging.getLogger("windlass.postgres")
 
@@ -79,87 +69,53 @@ def check_name(schema: str) -> str:
     return schema
 
 
-@cache
-def quoted(schema: str) -> str:
-    return sql.Identifier(schema).as_string()
-
-
-@cache
-def channel(schema: str) -> str:
-    """Where workers of this schema listen."""
-    name = f"{schema}:jobs"
-    if len(name.encode()) <= _LONGEST_CHANNEL:
-        return name
-    return f"{hashlib.sha256(schema.encode()).hexdigest()[:32]}:jobs"
-
-
-def latch(schema: str) -> int:
-    """The number of the advisory lock behind which queued jobs become ready."""
-    return _lock_number("latch", schema)
-
-
-def turn(schema: str) -> int:
-    """The number of the advisory lock of whichever claim takes many jobs just now."""
-    return _lock_number("turn", schema)
-
-
-def _lock_number(purpose: str, schema: str) -> int:
-    digest = hashlib.sha256(f"windlass {purpose} {schema}".encode()).digest()
-    return int.from_bytes(digest[:8], "big", signed=True)
-
-
-def render(text: str, schema: str) -> str:
-    """A migration for one schema."""
-    name = quoted(schema)
-    places = {
-        "{schema}": name,
-        "{schema_text}": _literal(schema),
-        "{channel}": _literal(channel(schema)),
-        "{latch}": f"'{latch(schema)}'::bigint",
-        "{turn}": f"'{turn(schema)}'::bigint",
-        "{sequence}": _literal(f"{name}._jobs_id_seq") + "::regclass",
-        "{ready_index}": _literal(f"{name}._jobs_ready"),
-        "{scheduled_index}": _literal(f"{name}._jobs_scheduled"),
-        "{bells_index}": _literal(f"{name}._bells_pkey"),
-        "{batches_index}": _literal(f"{name}._batches_pkey"),
-        "{most_spans}": str(MOST_SPANS),
-        "{last_instant}": f"timestamptz {_literal(to_datetime(rules.LAST_INSTANT).isoformat())}",
-        "{soon}": f"interval '{SOON:g} s'",
-        "{superseded}": _literal(rules.SUPERSEDED),
-        "{killed}": _literal(rules.KILLED),
-        "{max_attempts}": str(DEFAULT_MAX_ATTEMPTS),
-        "{max_resets}": str(DEFAULT_MAX_RESETS),
-        "{max_payload}": str(MAX_PAYLOAD),
-        "{longest}": str(LONGEST),
-    }
-    return _PLACES.sub(lambda found: places[found[0]], text)
-
-
-def _literal(text: str) -> str:
-    return sql.Literal(text).as_string()
-
-
 def script(schema: str) -> str:
     """Everything that makes the schema, as one script for psql; nothing is connected to."""
     name = quoted(check_name(schema))
     parts = [
-        "BEGIN ISOLATION LEVEL READ COMMITTED;",
-        f"{SAFE_PATH};",
-        f"SELECT pg_advisory_xact_lock({_lock_number('migrate', schema)});",
-        f"CREATE SCHEMA IF NOT EXISTS {name};",
-        f"{render(_LIST, schema)};",
+        "BEGIN ISOLATION LEVEL READ COMMITTED",
+        SAFE_PATH,
+        f"SELECT pg_advisory_xact_lock({lock_number('migrate', schema)})",
+        f"CREATE SCHEMA IF NOT EXISTS {name}",
+        render(_LIST, schema),
     ]
     for step in migrations():
-        parts.append(f"-- {step.name}\n{render(step.text, schema).strip()}")
-        parts.append(f"{_done(schema, step)};")
-    return "\n\n".join([*parts, f"{render(_FIX_PATHS, schema)};", "COMMIT;"])
+        text = render(step.text, schema).strip().removesuffix(";")
+        parts += [f"-- {step.name}\n{text}", _done(schema, step)]
+    parts += functions.script(schema, __version__)
+    return ";\n\n".join([*parts, render(_FIX_PATHS, schema), "COMMIT;"])
 
 
 def _done(schema: str, step: Migration) -> str:
     return (
         f"INSERT INTO {quoted(schema)}._migrations (id, name, breaking)"  # noqa: S608
-        f" VALUES ({step.version}, {_literal(step.name)}, {str(step.breaking).lower()})"
+        f" VALUES ({step.version}, {literal(step.name)}, {str(step.breaking).lower()})"
     )
+
+
+class Installed(NamedTuple):
+    """What a database has: the newest migration (0 for none), and the functions."""
+
+    version: int
+    functions: functions.Entries
+
+    @property
+    def is_newer(self) -> bool:
+        """A newer program has been here, and left it so that this one can go on."""
+        programs = {entry.program for entry in self.functions.values()}
+        return self.version > migrations()[-1].version or any(
+            _numbers(program) > _numbers(__version__) for program in programs
+        )
+
+    @property
+    def is_current(self) -> bool:
+        """There is nothing to do for this program."""
+        is_complete = self.version >= migrations()[-1].version
+        return self.is_newer or (is_complete and functions.is_current(self.functions))
+
+
+def _numbers(program: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", program)))
 
 
 def prepare(connection: psycopg.Connection[Any], schema: str, how: Migrate) -> None:
@@ -167,30 +123,35 @@ def prepare(connection: psycopg.Connection[Any], schema: str, how: Migrate) -> N
     if how == "never":
         return
     newest = migrations()[-1].version
-    current = installed(connection, schema)
-    if current > newest:
+    there = installed(connection, schema)
+    if there.is_newer:
         _logger.warning(
             "the schema %r is newer than this program (version %d, known is %d); it still fits,"
             " but upgrade windlass soon",
             schema,
-            current,
+            there.version,
             newest,
         )
-    if current >= newest:
+    if there.is_current:
         return
     if how == "check":
-        state = f"has schema version {current}" if current else "has no Windlass schema"
+        if there.version == newest:
+            state = "has functions of another Windlass in its schema"
+        elif there.version:
+            state = f"has schema version {there.version} in"
+        else:
+            state = "has no Windlass schema"
         raise StoreUnavailableError(
-            f"the database {state} {schema!r}, this program needs version {newest}:"
-            " run `windlass migrate` as the owner, or name the right schema"
+            f"the database {state} {schema!r}, this program ({__version__}) needs version"
+            f" {newest}: run `windlass migrate` as the owner, or name the right schema"
         )
     if isinstance(connection, BoundedConnection):
         connection.limit = None  # it may take as long as it needs
     _install(connection, schema)
 
 
-def installed(connection: psycopg.Connection[Any], schema: str) -> int:
-    """The version there is, 0 for none; SchemaTooNewError if only a newer program may use it."""
+def installed(connection: psycopg.Connection[Any], schema: str) -> Installed:
+    """What there is; SchemaTooNewError if only a newer program may use it."""
     # Asked of the catalogue itself: to_regclass may answer from memory.
     found = connection.execute(
         "SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
@@ -198,7 +159,7 @@ def installed(connection: psycopg.Connection[Any], schema: str) -> int:
         [schema],
     ).fetchone()
     if found is None:
-        return 0
+        return Installed(0, {})
     table = f"{quoted(schema)}._migrations"
     newest = migrations()[-1].version
     row = connection.execute(
@@ -206,12 +167,13 @@ def installed(connection: psycopg.Connection[Any], schema: str) -> int:
         f" FROM {table}"
     ).fetchone()
     version, breaking = (0, 0) if row is None else row
-    if breaking > newest:
+    there = Installed(version, functions.read(connection, schema))
+    if breaking > newest or (there.is_newer and functions.headers_differ(there.functions)):
         raise SchemaTooNewError(
             f"the schema {schema!r} was made by a newer Windlass (version {version}; this program"
             f" knows {newest}): upgrade windlass"
         )
-    return int(version)
+    return there
 
 
 def _install(connection: psycopg.Connection[Any], schema: str) -> None:
@@ -226,18 +188,22 @@ def _install(connection: psycopg.Connection[Any], schema: str) -> None:
         connection.execute("SET LOCAL lock_timeout = '60s'")
         connection.execute("SET LOCAL statement_timeout = '0'")
         connection.execute(
-            "SELECT pg_advisory_xact_lock(%s::bigint)", [_lock_number("migrate", schema)]
+            "SELECT pg_advisory_xact_lock(%s::bigint)", [lock_number("migrate", schema)]
         )
-        current = installed(connection, schema)
-        if current == 0:
+        there = installed(connection, schema)
+        if there.is_current:
+            return
+        if there.version == 0:
             _refuse_foreign(connection, schema)
-            if not _exists(connection, schema):  # whoever may not create it may be given it
+            if not _exists(connection, schema):  # an administrator may have made it for this role
                 connection.execute(f"CREATE SCHEMA {quoted(schema)}".encode())
             connection.execute(render(_LIST, schema).encode())
+        dropped = functions.drop(connection, schema, there.functions)
         for step in migrations():
-            if step.version > current:
+            if step.version > there.version:
                 connection.execute(render(step.text, schema).encode())
                 connection.execute(_done(schema, step).encode())
+        functions.install(connection, schema, __version__, there.functions, dropped)
         connection.execute(render(_FIX_PATHS, schema).encode())
         # Running workers hear of it at once, and stop if they are too old for it.
         connection.execute("SELECT pg_notify(%s, 'migrate')", [channel(schema)])
@@ -264,7 +230,7 @@ def way_out(schema: str) -> str:
 
 
 def _refuse_foreign(connection: psycopg.Connection[Any], schema: str) -> None:
-    """A schema with somebody else's jobs in it is not ours to fill."""
+    """Refuse a schema that holds the jobs of graphile-worker."""
     if is_graphiles(connection, schema):
         raise StoreUnavailableError(
             f"the schema {schema!r} belongs to graphile-worker: {way_out(schema)}"

@@ -27,9 +27,11 @@ from windlass.errors import (
 )
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
+from windlass.model.payload import decode
 from windlass.store import rules
 from windlass.store.findings import Finding
-from windlass.store.hints import Due, Hints, nobody
+from windlass.store.fresh import fresh_jobs
+from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import MOST_STRANDED, Joined, Listening, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
@@ -46,15 +48,15 @@ from windlass.store.records import (
     Outcome,
     Paused,
     Reaped,
+    Row,
     Settled,
     Verdict,
     WorkerInfo,
 )
-from windlass.store.rules import Row, micros
+from windlass.store.rules import micros
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule, decode_known, encode
 from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
-from windlass.stores.postgres.added import added
 from windlass.stores.postgres.batches import Batches
 from windlass.stores.postgres.clock_watch import ClockWatch
 from windlass.stores.postgres.connection import CALL_LIMIT, Stock, one_line
@@ -67,6 +69,7 @@ from windlass.stores.postgres.lifeline import PostgresLifeline
 from windlass.stores.postgres.lines import Lines
 from windlass.stores.postgres.listener import Listener
 from windlass.stores.postgres.marks import Marks, Start, Timer
+from windlass.stores.postgres.rendering import channel, quoted
 from windlass.stores.postgres.transaction import JobEnding, open_transaction
 from windlass.stores.postgres.under_way import UnderWay
 from windlass.stores.postgres.wire import (
@@ -77,6 +80,7 @@ from windlass.stores.postgres.wire import (
     decode_leases,
     encode_jobs,
     encode_plain,
+    list_of_payloads,
 )
 
 _rows = msgspec.json.Decoder(list[Row]).decode
@@ -86,7 +90,7 @@ _MOST_REFUSALS = 20
 _REFUSED_PAUSE = 0.002
 _ORPHANS_EVERY = 12
 _VERSION_EVERY = 2
-"""Reaps between looks for workers nobody knows, and at the schema's version."""
+"""Reaps between looks for jobs whose worker has no row, and at the schema's version."""
 _BUSY_PAUSES = (0.01, 0.02, 0.04, 0.08)
 _LEAST_BATCH = 20
 """From so many jobs on, one lease for all of them costs less than one for each."""
@@ -130,7 +134,7 @@ class PostgresStore:
         prepared_statements: bool = True,
     ) -> None:
         self.schema = schema.check_name(schema_name)
-        self._name = schema.quoted(schema_name)
+        self._name = quoted(schema_name)
         self._clock = clock
         self._migrate = migrate
         self._listen = listen
@@ -159,7 +163,7 @@ class PostgresStore:
         self.least_batch = _LEAST_BATCH
         """How many jobs a claim must take to hold them by one lease."""
         self._held: set[int] = set()
-        """Jobs whose settlement somebody's open transaction kept from being written."""
+        """Jobs whose rows an open transaction has locked, so that their outcome was not written."""
 
     # ── life ──
 
@@ -226,7 +230,7 @@ class PostgresStore:
         self,
         hint: Callable[[], None],
         listening: Listening = lambda error: None,
-        due: Due = nobody,
+        due: Due = ignore_due,
     ) -> Callable[[], None]:
         unsubscribe = self._hints.subscribe(hint, due)
         self._listening.append(listening)
@@ -245,7 +249,7 @@ class PostgresStore:
         if self._listen and self._listener is None and self._hints and self._crew is not None:
             self._listener = Listener(
                 self._address,
-                schema.channel(self.schema),
+                channel(self.schema),
                 self._hint,
                 self._hints.due,
                 self._on_migration,
@@ -286,7 +290,7 @@ class PostgresStore:
         return self._crew
 
     def _open_patient(self) -> Crew:
-        """Threads for calls that may wait for a row somebody holds; workers have their own."""
+        """Threads for calls that may wait for a locked row; workers have their own."""
         self._open_crew()
         assert self._patient is not None
         return self._patient
@@ -368,7 +372,8 @@ class PostgresStore:
         values = encode_plain(jobs), None if now is None else now.isoformat()
         at, ids = await self._texts(_ENQUEUE, values)
         assert ids is not None
-        return added(jobs, int(at or 0), _ids(ids))
+        payloads = decode(list_of_payloads(jobs))
+        return fresh_jobs(jobs, payloads, int(at or 0), _ids(ids))
 
     def _add_keyed(
         self, connection: psycopg.Connection[Any], jobs: Sequence[NewJob], wait: float
@@ -448,7 +453,7 @@ class PostgresStore:
         return claimed
 
     def _hand_back(self, call: asyncio.Future[Claimed], base: int, worker: str) -> None:
-        """A claim whose caller was cancelled: nobody will ever run these deliveries."""
+        """Release the jobs of a claim whose caller was cancelled: no slot will run them."""
         if call.cancelled() or call.exception() is not None or self._crew is None:
             return
         if leases := call.result().leases:
@@ -484,15 +489,15 @@ class PostgresStore:
             return []
         answers = await asyncio.wrap_future(crew.submit(self._settle_now, settlements))
         if any(lease.queue or not isinstance(outcome, Complete) for lease, outcome in settlements):
-            self._hint()  # a freed queue and a retry notify nobody; this worker goes on with them
+            self._hint()  # freeing a queue or retrying sends no NOTIFY; this worker goes on with it
             for (_, outcome), answer in zip(settlements, answers, strict=True):
                 if answer.state is JobState.SCHEDULED and isinstance(outcome, Fail):
                     self._hints.due(outcome.delay if outcome.run_at is None else None)
         return answers
 
     def _settle_now(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        """What somebody's transaction holds for a moment is waited for; what it holds for longer is
-        answered as busy, and asked for carefully from then on."""
+        """Wait a moment for rows that an open transaction has locked. Rows that stay locked are
+        answered as busy, and from then on settled with `careful`."""
         ids = {lease.job_id for lease, _ in settlements}
         answers = self._settle_once(settlements, careful=not ids.isdisjoint(self._held))
         busy = _busy(answers)

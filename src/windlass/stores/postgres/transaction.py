@@ -200,5 +200,5 @@ def _status(connection: psycopg.Connection[Any], ending: Ending, number: str) ->
                 [number],
             )
         return str(status) if status else None
-    # A promoted standby may have given the number to somebody else's transaction.
+    # A promoted standby may have given the number to another transaction.
     return "aborted" if ending.is_running(connection) else "committed"

@@ -1,4 +1,4 @@
-"""Calls that go on also when whoever asked for them has gone away."""
+"""Calls that go on also when their callers were cancelled."""
 
 from __future__ import annotations
 

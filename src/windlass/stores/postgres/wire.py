@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
 from windlass.model.job import JobState
+from windlass.store.fresh import alike
 from windlass.store.records import (
     Cancel,
     ClaimRequest,
@@ -26,34 +27,21 @@ from windlass.store.records import (
 from windlass.stores.postgres.marks import Mark, Start
 
 
-class _Spec(msgspec.Struct, omit_defaults=True):
-    """A NewJob as `_add_jobs` reads it; the payload is JSON inside JSON."""
-
-    task: str
-    payload: msgspec.Raw
-    queue: str | None = None
-    run_at: int | None = None
-    delay: int = 0
-    max_attempts: int | None = None
-    key: str | None = None
-    key_mode: str = "replace"
-    priority: int = 0
-    flags: tuple[str, ...] | None = None
-    keep: float | None = None
+def _wire(name: str, **others: tuple[str, Any]) -> type[msgspec.Struct]:
+    """NewJob as SQL reads it: an object without what is not said, and JSON inside JSON."""
+    hints = get_type_hints(NewJob)
+    fields: list[Any] = []
+    for info in msgspec.structs.fields(NewJob):
+        field, kind = others.get(info.name, (info.name, hints[info.name]))
+        fields.append((field, kind) if info.required else (field, kind, info.default))
+    return msgspec.defstruct(name, fields, omit_defaults=True, kw_only=True)
 
 
-class _Alike(msgspec.Struct, omit_defaults=True):
-    """NewJobs that differ in nothing but their payloads, as `_add_alike` reads them."""
-
-    task: str
-    payloads: msgspec.Raw
-    queue: str | None = None
-    run_at: int | None = None
-    delay: int = 0
-    max_attempts: int | None = None
-    priority: int = 0
-    flags: tuple[str, ...] | None = None
-    keep: float | None = None
+_META = ("meta", msgspec.Raw | None)
+_Spec = _wire("_Spec", payload=("payload", msgspec.Raw), meta=_META)
+"""A NewJob as `_add_jobs` reads it."""
+_Alike = _wire("_Alike", payload=("payloads", msgspec.Raw), meta=_META)
+"""NewJobs that differ in nothing but their payloads, as `_add_alike` reads them."""
 
 
 class _Outcome(msgspec.Struct, omit_defaults=True):
@@ -78,23 +66,18 @@ class _Other(msgspec.Struct):
 
 def encode_jobs(jobs: Sequence[NewJob]) -> str:
     return msgspec.json.encode(
-        [
-            _Spec(
-                job.task,
-                msgspec.Raw(job.payload.encode()),
-                job.queue,
-                job.run_at,
-                job.delay,
-                job.max_attempts,
-                job.key,
-                job.key_mode,
-                job.priority,
-                job.flags,
-                job.keep,
-            )
-            for job in jobs
-        ]
+        [_Spec(**_said(job), payload=msgspec.Raw(job.payload.encode())) for job in jobs]
     ).decode()
+
+
+def _said(job: NewJob) -> dict[str, Any]:
+    """All that a request says but its payload."""
+    said = dict(zip(_SAID, alike(job), strict=True))
+    said["meta"] = _raw(job.meta)
+    return said
+
+
+_SAID = [name for name in NewJob.__struct_fields__ if name != "payload"]
 
 
 def array(numbers: Iterable[float | None]) -> str:
@@ -129,32 +112,16 @@ def _quoted(text: str) -> str:
 def encode_plain(jobs: Sequence[NewJob]) -> str:
     """Jobs without keys for `_enqueue`; what they have in common is said once."""
     first = jobs[0]
-    common = _options(first)
-    if len(jobs) > 1 and any(_options(job) != common for job in jobs):
+    common = alike(first)
+    if len(jobs) > 1 and any(alike(job) != common for job in jobs):
         return encode_jobs(jobs)
-    return msgspec.json.encode(
-        _Alike(
-            first.task,
-            msgspec.Raw(list_of_payloads(jobs).encode()),
-            first.queue,
-            first.run_at,
-            first.delay,
-            first.max_attempts,
-            first.priority,
-            first.flags,
-            first.keep,
-        )
-    ).decode()
+    payloads = msgspec.Raw(list_of_payloads(jobs).encode())
+    return msgspec.json.encode(_Alike(**_said(first), payloads=payloads)).decode()
 
 
 def list_of_payloads(jobs: Sequence[NewJob]) -> str:
     """One JSON array."""
     return f"[{','.join([job.payload for job in jobs])}]"
-
-
-_options = attrgetter(
-    "task", "queue", "run_at", "delay", "max_attempts", "priority", "flags", "keep"
-)
 
 
 CLAIM = (

@@ -3,7 +3,7 @@
 The model
     Writers of a SQLite file are serial. Each store has one writer thread with one connection; the
     calls that wait for it are run as one transaction (group commit) and answered after it has
-    committed. Reads go through the same thread and never wait for somebody else's write lock.
+    committed. Reads go through the same thread and never wait for another connection's write lock.
 
 Few steps
     Each step of a statement gives up and retakes the interpreter's lock, which beside a busy event
@@ -15,8 +15,8 @@ Serial queues
 
 Leases
     A worker's liveness is one row, with an end on the machine's monotonic clock, so that a wall
-    clock may jump. While somebody else's transaction holds the write lock nobody can renew; a
-    worker that tries says so in a small file beside the database, and reapers leave it alone.
+    clock may jump. While another transaction holds the write lock no worker can renew; a worker
+    that tries says so in a small file beside the database, and reapers leave it alone.
 
 Failure
     A call either committed or raised a StoreError and had no effect. `synchronous="full"` makes a

@@ -9,8 +9,7 @@ import msgspec
 from windlass.clock import Clock
 from windlass.model.job import Job, JobState
 from windlass.store import rules
-from windlass.store.records import JobFilter, Paused, WorkerInfo
-from windlass.store.rules import Row
+from windlass.store.records import JobFilter, Paused, Row, WorkerInfo
 from windlass.stores.sqlite import queues, rows
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.locking import ticks
@@ -109,15 +108,13 @@ def paused(db: Session) -> Paused:
 # ── changing ──
 
 
-def _change(
-    db: Session, ids: Sequence[int], states: Sequence[JobState], now: int, change: Change
-) -> list[Row]:
+def _change(db: Session, verb: str, ids: Sequence[int], now: int, change: Change) -> list[Row]:
     found = {row.id: row for row in rows.read(db, "read_jobs", ids=json_text(list(set(ids))))}
     changes = rows.Changes()
     changed = []
     for job_id in dict.fromkeys(ids):
         row = found.get(job_id)
-        if row is not None and row.state in states:
+        if row is not None and row.state in rules.TOUCHED_BY[verb]:
             changes.change(row)
             change(row, now)
             if row.state is JobState.COMPLETED:
@@ -129,21 +126,21 @@ def _change(
 
 
 def cancel(db: Session, ids: Sequence[int], now: int) -> list[Row]:
-    return _change(db, ids, (*rules.WAITING, JobState.RUNNING), now, rules.cancel)
+    return _change(db, "cancel", ids, now, rules.cancel)
 
 
 def complete(db: Session, ids: Sequence[int], now: int) -> list[Row]:
     def change(row: Row, now: int) -> None:
         rules.complete(row, None, now)
 
-    return _change(db, ids, (*rules.WAITING, JobState.FAILED), now, change)
+    return _change(db, "complete", ids, now, change)
 
 
 def fail(db: Session, ids: Sequence[int], reason: str, now: int) -> list[Row]:
     def change(row: Row, now: int) -> None:
         rules.give_up(row, reason, now)
 
-    return _change(db, ids, (*rules.WAITING, JobState.FAILED), now, change)
+    return _change(db, "fail", ids, now, change)
 
 
 def reschedule(
@@ -165,13 +162,12 @@ def reschedule(
             max_attempts=max_attempts,
         )
 
-    return _change(db, ids, (*rules.WAITING, JobState.FAILED), now, change)
+    return _change(db, "reschedule", ids, now, change)
 
 
 def retry(db: Session, ids: Sequence[int], now: int) -> list[Row]:
     free = _with_free_keys(db, ids)
-    states = (JobState.SCHEDULED, JobState.FAILED, JobState.CANCELLED)
-    return _change(db, free, states, now, rules.run_again)
+    return _change(db, "retry", free, now, rules.run_again)
 
 
 def _with_free_keys(db: Session, ids: Sequence[int]) -> list[int]:

@@ -1,8 +1,8 @@
 """Whether a path still names the file that was opened.
 
 A file that is open lives on when its name is deleted or given to another, and SQLite goes on
-writing into it, where nobody who comes later finds anything. So each connection remembers which
-file it opened, and what was written counts only if the path names that file after the commit.
+writing into it, where no process that opens the path later finds it. So each connection remembers
+which file it opened, and a commit counts only if the path names that file after it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _MOST_BRANCHES = 64
 """Tasks read by one statement; more are read in several and merged here."""
 
 _MOST_QUEUES = 200
-"""Queues per task looked at in one go for a job behind a head of somebody else's."""
+"""Queues per task looked at in one go for a job behind a head that this worker may not run."""
 
 Claimed = list[Lease] | bytes
 """What a claim took: leases, or leases as JSON that is yet to be decoded."""
@@ -75,7 +75,7 @@ def leases_of(claimed: Claimed) -> list[Lease]:
 def claim(db: Session, request: ClaimRequest, ticks: int, past_heads: PastHeads) -> Claimed:
     """Take jobs, leased from `ticks` on.
 
-    Leases nobody had to look at are still JSON: the caller's thread decodes them.
+    Leases that the quick way took are still JSON: the caller's thread decodes them.
     """
     base = secrets.randbits(62)
     beat = _beat_of(request, ticks)
@@ -103,7 +103,7 @@ def _read_quickly(
     db: Session, request: ClaimRequest, base: int, beat: dict[str, object]
 ) -> tuple[bytes, str, bool] | None:
     """The leases and their ids as JSON, and whether the worker's own lease is due for renewal;
-    or None where somebody must look at them one by one."""
+    or None where the claim must choose them one by one."""
     if request.forbidden_flags or len(request.tasks) > _MOST_BRANCHES or not request.tasks:
         return None
     parameters = {**beat, "base": base, "limit": request.limit}
@@ -157,7 +157,7 @@ def _read(
         "limit": limit,
         "suspect": suspect,
         "forbidden": json_text(request.forbidden_flags),
-        "fresh": 0,  # nobody asks about the beat here
+        "fresh": 0,  # the beat is not asked about here
         "expires_at": 0,
     }
     leases: list[Lease] = []

@@ -32,7 +32,7 @@ class Session:
     `made_ready` is set by an operation that may have made something claimable, `made_scheduled` by
     one that may have scheduled a job; `careful` asks for the slow way that tells row by row what
     happened. `waited` says whether the write lock was taken
-    when the last transaction asked for it, `met_stranger` whether by somebody not of Windlass.
+    when the last transaction asked for it, `met_stranger` whether by a connection not of Windlass.
     """
 
     __slots__ = ("_execute", "careful", "connection", "made_ready", "made_scheduled",

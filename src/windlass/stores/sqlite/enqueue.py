@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from windlass.clock import to_datetime
 from windlass.model import payload as payloads
-from windlass.model.job import Job, JobState
-from windlass.model.names import DEFAULT_MAX_ATTEMPTS
+from windlass.model.job import Carried, Job, JobState
 from windlass.store import rules
-from windlass.store.records import NewJob
-from windlass.store.rules import Row
+from windlass.store.fresh import alike, fresh_jobs
+from windlass.store.records import NewJob, Row
 from windlass.stores.sqlite import queues, rows
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.rows import json_text
@@ -49,44 +47,8 @@ class Added:
     def jobs(self) -> list[Job]:
         if self.rows is not None:
             return [row.job() for row in self.rows]
-        return self._plain_jobs()
-
-    def _plain_jobs(self) -> list[Job]:
-        now = self.now
-        created_at = to_datetime(now)
-        instants = {now: created_at}
-        ready, scheduled = JobState.READY, JobState.SCHEDULED
-        jobs = []
-        job_id = self.first_id
-        for new, value in zip(self.new, self.values, strict=True):
-            run_at = rules.due(new, now)
-            instant = instants.get(run_at)
-            if instant is None:
-                instant = instants[run_at] = to_datetime(run_at)
-            most = new.max_attempts
-            jobs.append(
-                Job(
-                    job_id,
-                    new.task,
-                    value,
-                    ready if run_at <= now else scheduled,
-                    new.priority,
-                    instant,
-                    0,  # attempts
-                    DEFAULT_MAX_ATTEMPTS if most is None else most,
-                    None,  # last_error
-                    new.key,
-                    new.queue,
-                    new.flags,
-                    0,  # revision
-                    created_at,
-                    created_at,  # updated_at
-                    None,  # locked_by
-                    keep=new.keep,
-                )
-            )
-            job_id += 1
-        return jobs
+        ids = range(self.first_id, self.first_id + len(self.new))
+        return fresh_jobs(self.new, self.values, self.now, ids)
 
 
 class Enqueue:
@@ -122,24 +84,7 @@ class Enqueue:
             if self._same:
                 text = "[" + ",".join([new.payload for new in chunk]) + "]"
             else:
-                text = json_text(
-                    [
-                        (
-                            new.task,
-                            new.payload,
-                            new.queue,
-                            new.run_at,
-                            new.delay,
-                            new.max_attempts,
-                            None,
-                            new.priority,
-                            new.flags,
-                            new.keep,
-                            0,
-                        )
-                        for new in chunk
-                    ]
-                )
+                text = json_text(chunk)
             yield len(chunk), text
 
     def _add_plain(self, db: Session, now: int) -> int:
@@ -152,7 +97,7 @@ class Enqueue:
                 last = db.insert("insert_same", {**self._shared(now), "payloads": text})
             else:
                 last = db.insert(
-                    "insert_mixed", {"rows": text, "now": now, "last": rules.LAST_INSTANT}
+                    "insert_new", {"rows": text, "now": now, "last": rules.LAST_INSTANT}
                 )
         return last - len(self._jobs) + 1
 
@@ -163,17 +108,10 @@ class Enqueue:
             state = "scheduled"
         else:
             state = "ready" if new.queue is None else "waiting"
-        return {
-            "task": new.task,
-            "state": state,
-            "priority": new.priority,
-            "run_at": run_at,
-            "max_attempts": new.max_attempts,
-            "queue": new.queue,
-            "flags": None if new.flags is None else json_text(new.flags),
-            "keep": new.keep,
-            "now": now,
-        }
+        values = {name: getattr(new, name) for name in Carried.__struct_fields__}
+        values["flags"] = None if new.flags is None else json_text(new.flags)
+        del values["payload"]
+        return {**values, "state": state, "run_at": run_at, "now": now}
 
     def _add_keyed(self, db: Session, now: int) -> Added:
         keys = {new.key for new in self._jobs if new.key is not None}
@@ -198,7 +136,7 @@ class Enqueue:
                     by_key[new.key] = row
             result.append(row)
         changes.save_only(db)
-        _insert_rows(db, fresh, now)
+        _insert_rows(db, fresh)
         queues.admit(db, changes.touched | self._queues)
         return Added(self._jobs, self._values, now, rows=result)
 
@@ -212,27 +150,9 @@ def _add_again(changes: rows.Changes, row: Row, new: NewJob, now: int) -> None:
         rules.replace(row, new, now)
 
 
-def _insert_rows(db: Session, fresh: Sequence[Row], now: int) -> None:
+def _insert_rows(db: Session, fresh: Sequence[Row]) -> None:
     for chunk in _cut(fresh):
-        text = json_text(
-            [
-                (
-                    row.task,
-                    row.payload,
-                    row.queue,
-                    row.run_at,
-                    0,
-                    row.max_attempts,
-                    row.key,
-                    row.priority,
-                    row.flags,
-                    row.keep,
-                    row.revision,
-                )
-                for row in chunk
-            ]
-        )
-        last = db.insert("insert_mixed", {"rows": text, "now": now, "last": rules.LAST_INSTANT})
+        last = db.insert("insert_rows", {"rows": json_text(chunk)})
         for row_id, row in enumerate(chunk, last - len(chunk) + 1):
             row.id = row_id
 
@@ -241,21 +161,8 @@ def _differ_only_in_payload(jobs: Sequence[NewJob]) -> bool:
     """Whether one INSERT of payloads will do; scalars would lose their quotes there."""
     if not jobs:
         return False
-    first = jobs[0]
-    task, queue, run_at, delay = first.task, first.queue, first.run_at, first.delay
-    most, priority, flags, keep = first.max_attempts, first.priority, first.flags, first.keep
-    return all(
-        new.task == task
-        and new.payload[:1] in "{["
-        and new.run_at == run_at
-        and new.delay == delay
-        and new.priority == priority
-        and new.queue == queue
-        and new.max_attempts == most
-        and new.flags == flags
-        and new.keep == keep
-        for new in jobs
-    )
+    common = alike(jobs[0])
+    return all(new.payload[:1] in "{[" and alike(new) == common for new in jobs)
 
 
 def _cut(jobs: Sequence[_WithPayload]) -> Iterator[Sequence[_WithPayload]]:

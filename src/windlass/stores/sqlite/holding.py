@@ -1,8 +1,8 @@
 """Who holds SQLite's write lock: one of Windlass's own connections, or a stranger?
 
 SQLite does not tell. So each of ours that holds it has a shared lock on the write-ahead log too,
-by `flock`, which SQLite does not use and which ends with its process. This is a mark only: nobody
-waits for it, and nothing goes wrong without it. Where there is no `flock` all are strangers.
+by `flock`, which SQLite does not use and which ends with its process. This is a mark only: no
+connection waits for it, and nothing goes wrong without it. Without `flock` all count as strangers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHARED, _EXCLUSIVE, _NONE = 1 | 4, 2 | 4, 8
 
 def _find_flock() -> Callable[[int, int], int] | None:
     """Not the one in `fcntl`: that gives up the interpreter for each call, and beside a busy event
-    loop it takes a while to get back, with the log locked for everybody else who looks."""
+    loop it takes a while to get back, with the log locked for other processes that look."""
     if sys.platform == "win32":
         return None
     try:
@@ -42,7 +42,7 @@ class Mark:
                 self._file = os.open(f"{path}-wal", os.O_RDONLY)
 
     def set(self) -> None:
-        """Before the lock is asked for. Tried twice: whoever looks is in the way for an instant."""
+        """Before the lock is asked for. Tried twice: another's `is_alone` blocks it briefly."""
         if not self._lock(_SHARED):
             self._lock(_SHARED)
 

@@ -68,7 +68,7 @@ class SqliteJoined:
             added = prepared(db, self._clock.now())
             db.control(f"RELEASE {_SAVEPOINT}")
             if began and not _opens_transactions(connection):
-                db.control("COMMIT")  # nobody else will
+                db.control("COMMIT")  # the caller does not expect to commit
         except sqlite3.Error as error:
             self._undo(db, began)
             raise translate(error, self._path) from error

@@ -48,7 +48,7 @@ class SqliteLifeline:
         self._db = Session(connection)
         self._closed = False
         self._lock = threading.Lock()
-        """Whoever closes the connection must not do so under a statement."""
+        """Keeps `close` from closing the connection while another thread runs a statement."""
 
     def renew(
         self,

@@ -35,7 +35,7 @@ def begin(
 ) -> int:
     """Start a write transaction within `limit` seconds; the database's now.
 
-    `meanwhile` passes the time, a few milliseconds at once, while somebody else holds the lock.
+    `meanwhile` passes the time, a few milliseconds at once, while another connection has the lock.
     The mark is set, for the caller to clear after the transaction. Raises StoreBusyError.
     """
     asked_at = SYSTEM.monotonic()

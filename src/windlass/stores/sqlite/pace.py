@@ -1,15 +1,15 @@
 """Giving way: how long a writer leaves the lock alone after it held it.
 
-SQLite's lock has no queue: whoever finds it taken sleeps and tries again, so a writer that takes
+SQLite's lock has no queue: a writer that finds it taken sleeps and tries again, so one that takes
 it back to back starves the others. Windlass's own connections try again every half millisecond.
 Among them a pause a little longer than that is enough for another to get its turn.
 
 A plain connection sleeps longer each time, up to 100 ms. It needs a lock that is free half of the
 time, to be found free soon enough. Each writer knows what share of the time it holds the lock
-itself, and from how often it finds the lock taken what share others do. Where strangers are about,
-everybody makes its own share smaller by a tenth above one half in all, below it a little larger,
-which makes shares equal in the end. Alone nobody pauses. What waits during a pause goes into one
-transaction.
+itself, and from how often it finds the lock taken what share others do. While other programs use
+the lock, each writer makes its own share smaller by a tenth above one half in all, below it a
+little larger, which makes shares equal in the end. A writer that is alone does not pause.
+Operations that wait during a pause go into one transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LONGEST = 0.05
 TURN = 0.001
 """Seconds in which another connection of ours that waits will have tried again."""
 _FORGOTTEN = 10.0
-"""Seconds after which a stranger is about no more."""
+"""Seconds without a stranger's lock after which it is taken to be gone."""
 _ALONE = 0.02
 _MEMORY = 0.1
 _SMALLEST = 0.02
@@ -42,7 +42,7 @@ class Pace:
         """Seconds to pause after a transaction that held the lock for `held` seconds until `now`.
 
         `waited` says whether the lock was taken when it was first asked for, `stranger` whether
-        by somebody who is not of Windlass.
+        by a connection that is not Windlass's.
         """
         cycle = max(held, now - self._last)
         self._last = now

@@ -1,4 +1,4 @@
-"""Serial queues: who is at the head.
+"""Serial queues: which job is at the head.
 
 A queue's jobs are stored as *waiting*; one of them at a time is made claimable. Every transaction
 that adds to a queue, takes from it or changes the order in it ends with `admit`, which is why

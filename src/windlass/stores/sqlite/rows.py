@@ -1,19 +1,16 @@
 """Jobs read, changed by the rules (`store/rules.py`) and written back, all of a batch at once.
 
-All of it happens inside the write transaction, so nobody can change a row between reading and
-writing. Rows come as JSON in the order of the view `windlass_job_rows`.
+All of it happens inside the write transaction, so no other connection can change a row between
+reading and writing. Rows come and go as JSON arrays.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import msgspec
 
 from windlass.model.job import JobState
 from windlass.store import rules
-from windlass.store.records import Outcome
-from windlass.store.rules import Row
+from windlass.store.records import Outcome, Row
 from windlass.stores.sqlite import queues
 from windlass.stores.sqlite.connection import Session
 
@@ -78,83 +75,10 @@ class Changes:
 
     def save_only(self, db: Session) -> None:
         if self.kept:
-            db.run("insert_history", {"rows": _history_rows(self.kept.values())})
+            db.run("insert_history", {"rows": json_text(list(self.kept.values()))})
         if self.gone:
             db.run("delete_jobs", {"ids": json_text(sorted(self.gone))})
         changed = [row for row in self._changed.values() if row.id not in self.gone]
         if changed:
-            db.run("update_jobs", {"rows": _job_rows(changed)})
+            db.run("update_jobs", {"rows": json_text(changed)})
             self.touched.update(row.queue for row in changed if row.queue is not None)
-
-
-def _stored_state(row: Row) -> str:
-    """Whoever belongs to a queue waits until the queue admits it."""
-    if row.state is JobState.READY and row.queue is not None:
-        return "waiting"
-    return row.state.value
-
-
-def _job_rows(rows: Iterable[Row]) -> str:
-    """In the order of update_jobs.sql."""
-    return json_text(
-        [
-            (
-                row.id,
-                row.task,
-                row.payload,
-                _stored_state(row),
-                row.priority,
-                row.run_at,
-                row.attempts,
-                row.max_attempts,
-                row.key,
-                row.queue,
-                row.flags,
-                row.revision,
-                row.resets,
-                row.suspect,
-                row.superseded,
-                row.cancel_requested,
-                row.keep,
-                row.last_error,
-                row.progress,
-                row.log,
-                row.updated_at,
-                row.finished_at,
-            )
-            for row in rows
-        ]
-    )
-
-
-def _history_rows(kept: Iterable[Row]) -> str:
-    """In the order of insert_history.sql."""
-    return json_text(
-        [
-            (
-                row.id,
-                row.task,
-                row.payload,
-                row.priority,
-                row.run_at,
-                row.attempts,
-                row.deliveries,
-                row.max_attempts,
-                row.key,
-                row.queue,
-                row.flags,
-                row.revision,
-                row.resets,
-                row.keep,
-                row.last_error,
-                row.output,
-                row.progress,
-                row.log,
-                row.created_at,
-                row.updated_at,
-                row.finished_at,
-                row.expires_at,
-            )
-            for row in kept
-        ]
-    )

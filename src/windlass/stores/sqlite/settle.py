@@ -1,7 +1,7 @@
 """Ending deliveries.
 
 The common case, completed, is one DELETE guarded by the token (and one copy into the history of
-what is kept). If it meets fewer rows than it was given somebody lost a lease, and the whole
+what is kept). If it meets fewer rows than it was given, a delivery lost its lease, and the whole
 transaction is done again carefully: rows are read, decided one by one, and written back.
 """
 

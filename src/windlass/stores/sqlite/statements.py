@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
+from windlass.stores.sqlite.columns import fill
+
 _BRANCH = "/*branch*/"
 _END = "/*end*/"
 
@@ -12,7 +14,7 @@ _END = "/*end*/"
 def _load() -> dict[str, str]:
     folder = files(__package__) / "sql"
     return {
-        entry.name.removesuffix(".sql"): _without_comments(entry.read_text("utf-8"))
+        entry.name.removesuffix(".sql"): fill(_without_comments(entry.read_text("utf-8")))
         for entry in folder.iterdir()
         if entry.name.endswith(".sql")
     }

@@ -16,7 +16,7 @@ from windlass.errors import ConfigError, StoreClosedError
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.store import rules
-from windlass.store.hints import Due, Hints, nobody
+from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import Joined, Listening, Transaction
 from windlass.store.records import (
     RELEASE,
@@ -29,11 +29,11 @@ from windlass.store.records import (
     Outcome,
     Paused,
     Reaped,
+    Row,
     Settled,
     Verdict,
     WorkerInfo,
 )
-from windlass.store.rules import Row
 from windlass.store.schedules import Fired, KnownSchedule
 from windlass.stores.migrations import Migrate
 from windlass.stores.sqlite import admin, schedules, schema, upkeep
@@ -142,7 +142,7 @@ class SqliteStore:
         self,
         hint: Callable[[], None],
         listening: Listening = lambda error: None,
-        due: Due = nobody,
+        due: Due = ignore_due,
     ) -> Callable[[], None]:
         stop = self._hints.subscribe(hint, due)
         if self._writer is not None:
@@ -200,7 +200,7 @@ class SqliteStore:
         return leases_of(claimed)
 
     def _hand_back(self, claimed: Claimed) -> None:
-        """A claim whose caller was cancelled: nobody will ever run these deliveries."""
+        """Release the jobs of a claim whose caller was cancelled: no slot will run them."""
         released = [(lease, RELEASE) for lease in leases_of(claimed)]
         if released and self._writer is not None:
             self._writer.post(Operation(Settle(released)))

@@ -1,4 +1,4 @@
-"""What keeps the queue going without anybody asking: reap, promote, prune.
+"""The upkeep that workers do by themselves: reap, promote, prune.
 
 Each first looks without the write lock, so that an idle worker's upkeep writes nothing.
 """

@@ -1,12 +1,12 @@
 """Workers that cannot renew say so beside the file.
 
-While somebody else holds SQLite's write lock no worker can renew, and none may lose its lease for
-that. But nothing can be written into the database then, so a worker that waits writes the time of
-its last try into a small file beside it, and a reaper believes it for one lease. So whoever tries
-keeps its jobs, however long that lock is held, and whoever is dead keeps them no longer for it.
+While another connection holds SQLite's write lock no worker can renew, and none may lose its lease
+for that. But nothing can be written into the database then, so a worker that waits writes the time
+of its last try into a small file beside it, and a reaper believes it for one lease. So a live
+worker keeps its jobs, however long that lock is held, and a dead one keeps them no longer for it.
 
 The file has one place per worker, by the worker's number in the database: a time and its
-complement. A place that is half written is being written, by somebody alive.
+complement. A place that is half written is being written, by a live worker.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Waiting:
         try:
             return self._file.open("r+b", buffering=0)
         except FileNotFoundError:
-            # Made as SQLite makes its own: for everybody who may use the database.
+            # Made as SQLite makes its own files: with the rights of the database file.
             like = self._database.stat()
             descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
             try:
@@ -78,6 +78,6 @@ def _waits(file: BinaryIO, worker: int, lease: int, ticks: int) -> bool:
     complement: int
     said, complement = _PLACE.unpack(place)
     if said == complement == 0:
-        return False  # a hole: nobody was here
+        return False  # a hole: no worker wrote here
     # What is said of a time to come was said before the machine was started again.
     return said != ~complement or ticks - lease < said <= ticks

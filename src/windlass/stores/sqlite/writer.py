@@ -3,9 +3,9 @@
 Callers put operations in an inbox and await their answers. The thread takes all writes that wait,
 runs them as one transaction and answers after the commit; one wake-up per event loop carries all
 its answers. If an operation fails the transaction is done again with a savepoint around each, so
-that it fails its own caller only. If the commit fails, everybody's call failed.
+that it fails its own caller only. If the commit fails, every call in it fails.
 
-Reads are served outside the transaction, also while somebody else holds the write lock.
+Reads are served outside the transaction, also while another connection holds the write lock.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Read = Callable[[Session], Any]
 
 LOOK_SOON = 0.005
 LOOK_LATER = 0.04
-"""Seconds between looks for other processes' commits, while somebody is subscribed: soon while
+"""Seconds between looks for other processes' commits, while there is a subscriber: soon while
 there is news now and then, later when there was none for a while. Waking up is what it costs."""
 
 _A_WHILE = 2.0
@@ -172,7 +172,7 @@ class Writer:
             self._inbox.put(operation)
 
     def wake(self) -> None:
-        """Somebody subscribed: start to look for other processes' commits."""
+        """There is a subscriber: start to look for other processes' commits."""
         self._inbox.put(_LOOK)
 
     async def close(self) -> None:
@@ -210,7 +210,7 @@ class Writer:
             _answer([self._closed])
 
     def _refuse_the_rest(self) -> None:
-        """Nobody may wait for an answer that will not come."""
+        """Fail the calls that are left, so that no caller waits for an answer for ever."""
         with self._gate:
             self._closing = True
             self._take_all()
@@ -244,7 +244,7 @@ class Writer:
         """Whether the path still names the file that is open; another in its place is used.
 
         While there is none, raises what happened to it. Asked again after a while only: each
-        commit looks too, before anybody is told of it.
+        commit looks too, before its callers are answered.
         """
         now = SYSTEM.monotonic()
         if now - self._checked_at < CHECK_AGAIN:
@@ -405,7 +405,7 @@ class Writer:
             _roll_back(db)
             raise
         self.commits += 1
-        self._anchor.require()  # else nobody who opens the path now finds what was written
+        self._anchor.require()  # else a process that opens the path now would not find the rows
         self._held = SYSTEM.monotonic() - began_at
         return db.made_ready
 
@@ -498,7 +498,7 @@ def _roll_back(db: Session) -> None:
 
 
 def _fail_all(batch: Iterable[Operation], error: BaseException) -> None:
-    """Everybody gets an exception of their own: a traceback grows where it is raised."""
+    """Each caller gets an exception of its own: a traceback grows where it is raised."""
     for operation in batch:
         operation.error = copy(error)
 
@@ -513,7 +513,7 @@ def _answer(operations: Iterable[Operation]) -> None:
         try:
             loop.call_soon_threadsafe(_deliver, owed)
         except RuntimeError:
-            # The loop was closed: nobody waits there any more.
+            # The loop was closed: no caller waits there any more.
             for operation in owed:
                 _abandon(operation)
 

@@ -17,8 +17,8 @@ we wrote when we took it: together they are the token, so a worker that lost its
 nothing to it. It stays ours as long as `last_heartbeat_at` is younger than `stalled_max_age`; the
 worker stops its own handler before that, and resetters take the row back after it.
 
-*Waiting.* Nobody here waits for a row that somebody's transaction holds: claims and resets pass it
-over, heartbeats tell the keeper, and settlements, cancellations and log entries are asked again.
+*Waiting.* No statement here waits for a row that a transaction has locked: claims and resets pass
+it over, heartbeats tell the keeper, and settlements, cancellations and log entries are asked again.
 
 *One row among many.* A row that cannot be read fails alone, and one whose trigger or constraint
 refuses a reset or a heartbeat keeps no other from it: what fails for all is done row by row.

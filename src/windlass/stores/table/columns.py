@@ -55,7 +55,7 @@ COLUMNS = (
         "worker_hostname",
         TEXT,
         "text NOT NULL DEFAULT ''",
-        without="nobody can see which worker has a row",
+        without="a row does not say which worker has it",
         least=89,
     ),
     Column(

@@ -22,7 +22,7 @@ _logger = logging.getLogger("windlass")
 
 
 class TableLifeline(BoundedLifeline):
-    """One statement beats for all rows; those that somebody holds do not keep it waiting."""
+    """One statement writes the heartbeats of all rows; it does not wait for locked ones."""
 
     def __init__(
         self, address: Address, statements: Statements, now: Callable[[], datetime | None]
@@ -54,8 +54,8 @@ class TableLifeline(BoundedLifeline):
         return self._renew_one_by_one(leases, values)
 
     def _renew_one_by_one(self, leases: Sequence[Lease], values: dict[str, Any]) -> Renewal:
-        """A row that refuses its heartbeat is tried again as long as its last one holds, and then
-        given up, while nobody else may have taken it."""
+        """A row that refuses its heartbeat is tried again as long as its last one holds. It is
+        given up before another worker may take it."""
         lost: dict[int, LostReason] = {}
         cancel: set[int] = set()
         locked: set[int] = set()

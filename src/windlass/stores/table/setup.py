@@ -178,7 +178,7 @@ def _examine_column(
         declared = column.declared.replace("PRIMARY KEY", key)
         add = f"ALTER TABLE {table.quoted} ADD COLUMN {quote(real)} {declared};"
         missing = Problem("missing_column", f"it has no column {real}", add)
-        # An optional one is a problem too where somebody said that it is there.
+        # An optional column is a problem too where the options name it.
         if column.is_needed or real != column.name:
             examined.problems.append(missing)
         else:

@@ -99,7 +99,7 @@ class Statements:
     def claim(
         self, limit: int, worker: str, conditions: Sequence[Fragment], now: datetime | None
     ) -> sql.Composed:
-        """Take the first rows that nobody holds. However many are locked, they hide no other."""
+        """Take the first rows that are free and not locked; locked rows hide no other."""
         options = self._options
         seen = self._view or self._table
         locked = self._table.alias if self._view is None else "windlass_row"
@@ -455,7 +455,7 @@ class Statements:
         )
 
     def _make_retire(self) -> sql.Composed | None:
-        """Hand back what a worker still holds; nobody can know where no column says."""
+        """Hand back the rows a worker still holds; None where no column names the worker."""
         if "worker_hostname" not in self._columns:
             return None
         return self._sql(
@@ -513,7 +513,7 @@ class Statements:
         )
 
     def _make_may_log(self) -> sql.Composed | None:
-        """Whether an entry could be written if nobody held the row; no row if it is gone."""
+        """Whether an entry could be written if the row were not locked; no row if it is gone."""
         if "execution_logs" not in self._columns:
             return None
         return self._sql(
@@ -529,7 +529,7 @@ class Statements:
 
     def _make_cancel(self) -> sql.Composed:
         """Waiting rows are canceled; running ones are asked to stop, where a column can say so.
-        Each with whether that was done: if not, somebody holds it."""
+        Each with whether that was done: if not, a transaction has locked it."""
         running = ""
         if "cancel" in self._columns:
             running = ", {cancel} = ({t_state} = 'processing')"

@@ -30,7 +30,7 @@ from windlass.model.job import Job, JobState
 from windlass.model.retry import Retry
 from windlass.observe.urls import without_password
 from windlass.store.defaults import WorkDefaults
-from windlass.store.hints import Due, Hints, nobody
+from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import Lifeline, Listening, Transaction
 from windlass.store.records import (
     RELEASE,
@@ -88,8 +88,8 @@ Found = dict[int, Row | Exception]
 
 
 class RowLease(Lease):
-    """A lease that carries what its record is made of, by whoever runs it: a row that `scan`
-    or psycopg cannot read is a failure of that row, and of no other."""
+    """A lease that carries the row, of which the worker makes the record when it runs it: a row
+    that `scan` or psycopg cannot read fails alone."""
 
     row: Any = None
     options: Any = None
@@ -219,7 +219,7 @@ class TableStore(Generic[R]):
         self,
         hint: Callable[[], None],
         listening: Listening = lambda error: None,
-        due: Due = nobody,
+        due: Due = ignore_due,
     ) -> Callable[[], None]:
         stop = self._hints.subscribe(hint, due)
         listening(None)
@@ -317,7 +317,7 @@ class TableStore(Generic[R]):
         )
 
     def _hand_back(self, call: Future[list[Lease]], worker: str) -> None:
-        """A claim whose caller was cancelled: nobody will ever run these deliveries."""
+        """Release the jobs of a claim whose caller was cancelled: no slot will run them."""
         if call.cancelled() or call.exception() is not None or self._crew is None:
             return
         released: list[tuple[Lease, Outcome]] = [(lease, RELEASE) for lease in call.result()]
@@ -442,7 +442,7 @@ class TableStore(Generic[R]):
     # ── upkeep ──
 
     async def reap(self, limit: int, max_resets: int) -> Reaped:
-        """Rows that were canceled are ended too, but nobody need hear of them."""
+        """Rows that were canceled are ended too."""
         values = {
             "ids": None,
             "limit": limit,
@@ -490,7 +490,7 @@ class TableStore(Generic[R]):
         return 0
 
     async def next_due(self) -> float | None:
-        """Nobody is told when a row becomes due: workers look every `interval`."""
+        """No worker is told when a row becomes due: workers look every `interval`."""
         self._open_crew()
         return None
 
@@ -553,7 +553,7 @@ class TableStore(Generic[R]):
         """Cancel waiting rows, and ask running ones to stop, which takes a column `cancel`; the
         ids of both.
 
-        StoreBusyError names those that somebody's transaction holds; the others are cancelled.
+        StoreBusyError names the rows that a transaction has locked; the others are cancelled.
         """
         crew = self._open_crew()
         patience = _Patience()
@@ -587,7 +587,7 @@ class TableStore(Generic[R]):
 
 
 class _Patience:
-    """For a row that somebody's transaction holds: ask again for a while, and keep no thread of
+    """For a row that a transaction has locked: ask again for a while, and keep no thread of
     the store waiting."""
 
     def __init__(self) -> None:

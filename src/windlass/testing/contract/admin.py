@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.model.job import Job, JobState
+from windlass.store import rules
 from windlass.store.records import COMPLETE, Fail
 from windlass.testing.contract.case import Group
 from windlass.testing.contract.kit import Kit, ids
@@ -12,15 +13,8 @@ from windlass.testing.contract.kit import Kit, ids
 case = Group(__name__)
 CASES = case.cases
 
-VERBS = ("cancel", "complete", "fail", "reschedule", "retry")
+VERBS = tuple(rules.TOUCHED_BY)
 STATES = ("scheduled", "ready", "running", "awaiting_retry", "failed", "cancelled", "completed")
-TOUCHED = {
-    "cancel": ("scheduled", "ready", "running", "awaiting_retry"),
-    "complete": ("scheduled", "ready", "awaiting_retry", "failed"),
-    "fail": ("scheduled", "ready", "awaiting_retry", "failed"),
-    "reschedule": ("scheduled", "ready", "awaiting_retry", "failed"),
-    "retry": ("scheduled", "awaiting_retry", "failed", "cancelled"),
-}
 
 
 async def _job(kit: Kit, state: str) -> Job:
@@ -60,7 +54,8 @@ async def a_verb_meets_a_job(kit: Kit, verb: str, state: str) -> None:
     kit.clock.advance(1)
     changed = await _do(kit, verb, [before.id])
     after = await kit.store.get(before.id)
-    if state not in TOUCHED[verb]:
+    is_touched = ("scheduled" if state == "awaiting_retry" else state) in rules.TOUCHED_BY[verb]
+    if not is_touched:
         assert changed == []
         assert after == before
     elif verb == "complete":

@@ -53,7 +53,7 @@ async def a_live_worker_keeps_its_jobs(kit: Kit, how: str, who: str) -> None:
     kit.clock.jump(JUMPS[how])
     if who == "started_later":
         reaper = await kit.other()
-    assert await _sweep(kit, 25, reaper) == []  # nobody has renewed yet: their leases hold
+    assert await _sweep(kit, 25, reaper) == []  # no worker has renewed yet: their leases hold
     for worker, lease in zip(("a", "b"), leases, strict=True):
         assert kit.renew(lease, worker=worker).lost == {}
     assert await _sweep(kit, 25, reaper) == []

@@ -315,7 +315,7 @@ async def a_job_is_promoted_once(kit: Kit) -> None:
 
 @case
 async def a_cancel_and_a_claim_agree(kit: Kit) -> None:
-    """Either it is cancelled and nobody has it, or it runs and its worker is asked to stop."""
+    """Either it is cancelled and no worker has it, or it runs and its worker is asked to stop."""
     jobs = await kit.store.enqueue([kit.new()] * 30)
     given: list[Lease] = []
 

@@ -1,4 +1,4 @@
-"""Crashes between any two verbs: whoever vanishes, every job is still somewhere, once.
+"""Crashes between any two verbs: whichever worker vanishes, every job is still somewhere, once.
 
 A worker that vanishes is one that stops calling; `reopen` goes on with a fresh store, as a new
 process would, where the store outlives its process.

@@ -236,3 +236,38 @@ async def awkward_names(kit: Kit, name: str) -> None:
     found = await kit.store.get_by_key(word)
     assert found is not None and (found.id, found.locked_by) == (job.id, word)
     assert await kit.ids(task=word, queue=word, key=word) == [job.id]
+
+
+# ── meta ──
+
+META = '{"trace":"00-ab","n":[1,null]}'
+
+
+@case
+async def meta_goes_along_with_a_job(kit: Kit) -> None:
+    """From the request to the worker, through a retry, and into the history."""
+    job = await kit.add(meta=META, keep=60.0)
+    shown = {"trace": "00-ab", "n": [1, None]}
+    assert job.meta == shown
+    assert (await kit.get(job.id)).meta == shown
+    lease = await kit.take()
+    assert lease.job.meta == shown
+    await kit.fail(lease)
+    lease = await kit.take()
+    assert lease.job.meta == shown
+    await kit.settle(lease, COMPLETE)
+    assert (await kit.get(job.id)).meta == shown
+
+
+@case
+async def each_job_of_a_call_has_its_own_meta(kit: Kit) -> None:
+    jobs = await kit.add_many({"meta": '{"n":1}'}, {}, {"meta": '{"n":3}', "key": "k"})
+    assert [job.meta for job in jobs] == [{"n": 1}, None, {"n": 3}]
+    assert [(await kit.get(job.id)).meta for job in jobs] == [{"n": 1}, None, {"n": 3}]
+
+
+@case
+async def meta_is_replaced_with_the_job(kit: Kit) -> None:
+    await kit.add(key="k", meta='{"n":1}')
+    assert (await kit.add(key="k", meta='{"n":2}')).meta == {"n": 2}
+    assert (await kit.add(key="k")).meta is None

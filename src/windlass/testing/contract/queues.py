@@ -1,4 +1,4 @@
-"""Serial queues: one job of a queue at a time, in order, whoever asks.
+"""Serial queues: one job of a queue at a time, in order, whichever worker claims.
 
 A job that waits for a retry, is scheduled, or ended does not hold its queue up.
 """

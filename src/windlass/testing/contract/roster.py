@@ -1,4 +1,4 @@
-"""Who runs what: jobs of tasks that no live worker runs are found."""
+"""Which workers run which tasks: jobs of tasks that no live worker runs are found."""
 
 from __future__ import annotations
 

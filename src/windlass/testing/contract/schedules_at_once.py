@@ -28,7 +28,7 @@ async def an_instant_is_fired_by_one(kit: Kit) -> None:
     instants = [floor + n * 1_000_000 for n in range(1, 21)]
 
     async def work(number: int, store: Store) -> list[Fired]:
-        """Every instant is tried by everybody; whoever comes second is told where it is."""
+        """Every rival tries every instant; the later ones are told where the schedule is."""
         answers, expected = [], floor
         for instant in instants:
             new = kit.new(payload=str(instant))
@@ -79,7 +79,7 @@ async def _meet(kit: Kit, store: Store, verb: str) -> KnownSchedule:
 
 @case.each(("pause", "paused"), ("forget", "missing"))
 async def a_firing_meets(kit: Kit, verb: str, refusal: str) -> None:
-    """Either it was fired before, and the operator is told so, or nobody fires it."""
+    """Either it was fired before, and the operator is told so, or no worker fires it."""
     for _ in range(ROUNDS):
         [floor] = await begin(kit)
         until = kit.micros()
@@ -111,7 +111,7 @@ async def a_firing_meets(kit: Kit, verb: str, refusal: str) -> None:
 
 @case
 async def a_firing_meets_a_resume(kit: Kit) -> None:
-    """What came while it was paused is fired by nobody."""
+    """No worker fires an instant that came while the schedule was paused."""
     for _ in range(ROUNDS):
         [floor] = await begin(kit)
         await kit.store.pause_schedule("s")
@@ -181,7 +181,7 @@ async def known_fired_and_forgotten_at_once(kit: Kit) -> None:
 
 @case
 async def the_same_keys_in_opposite_orders(kit: Kit) -> None:
-    """Schedules that share their keys: one open job of each, and nobody waits for ever."""
+    """Schedules that share their keys: one open job of each, and no call waits for ever."""
     [floor, *_] = await begin(kit, *WORDS[:RIVALS])
 
     async def work(number: int, store: Store) -> None:

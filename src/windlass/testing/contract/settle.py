@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from windlass.clock import to_datetime
 from windlass.model import payload as payloads
 from windlass.model.job import JobState
@@ -47,7 +49,7 @@ OUTPUTS = {
 
 
 def _copy(lease: Lease, **changes: int) -> Lease:
-    return Lease(*(changes.get(name, getattr(lease, name)) for name in Lease.__struct_fields__))
+    return structs.replace(lease, **changes)
 
 
 @case.each(*((name,) for name in OUTCOMES))
@@ -388,3 +390,62 @@ async def the_jobs_keep_beats_the_settlements(kit: Kit, own: str, given: str, fa
     answer = await kit.settle(await kit.take(), Complete("1", keep=seconds[given]))
     assert answer.state is JobState.COMPLETED
     assert await kit.state(job.id) is (JobState.COMPLETED if fate == "kept" else None)
+
+
+# ── the record of failed attempts ──
+
+
+@case
+async def failed_attempts_are_remembered(kit: Kit) -> None:
+    job = await kit.add()
+    for attempt in (1, 2):
+        lease = await kit.take(f"w{attempt}")
+        kit.clock.advance(1)
+        await kit.fail(lease, f"reason {attempt}", delay=0.0)
+    seen = await kit.get(job.id)
+    assert [(e.attempt, e.at, e.worker, e.error) for e in seen.errors] == [
+        (1, kit.at(-1), "w1", "reason 1"),
+        (2, kit.at(), "w2", "reason 2"),
+    ]
+
+
+@case
+async def the_last_ten_failed_attempts_are_kept_and_the_beginning_of_each(kit: Kit) -> None:
+    job = await kit.add(max_attempts=20)
+    for attempt in range(12):
+        await kit.fail(await kit.take(), f"{attempt} " + "ä" * 5_000)
+    errors = (await kit.get(job.id)).errors
+    assert [e.attempt for e in errors] == list(range(3, 13))
+    assert errors[-1].error == "11 " + "ä" * 4_093
+
+
+@case
+async def failed_attempts_go_with_a_kept_job(kit: Kit) -> None:
+    job = await kit.add(keep=60.0)
+    await kit.fail(await kit.take(), "once")
+    await kit.settle(await kit.take(), COMPLETE)
+    assert [e.error for e in (await kit.get(job.id)).errors] == ["once"]
+
+
+@case
+async def a_job_that_was_not_charged_has_no_failed_attempt(kit: Kit) -> None:
+    job = await kit.add()
+    await kit.settle(await kit.take(), RELEASE)
+    assert (await kit.get(job.id)).errors == ()
+    await kit.settle(await kit.take(), CANCEL)
+    assert (await kit.get(job.id)).errors == ()
+
+
+@case
+async def a_key_that_is_used_again_forgets_the_failed_attempts(kit: Kit) -> None:
+    await kit.add(key="k")
+    await kit.fail(await kit.take(), final=True)
+    assert (await kit.add(key="k")).errors == ()
+
+
+@case
+async def an_operators_retry_keeps_the_record(kit: Kit) -> None:
+    job = await kit.add()
+    await kit.fail(await kit.take(), final=True)
+    [told] = await kit.store.retry([job.id])
+    assert len(told.errors) == 1

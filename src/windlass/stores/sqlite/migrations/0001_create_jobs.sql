@@ -63,7 +63,7 @@ CREATE UNIQUE INDEX windlass_jobs_key ON windlass_jobs (key)
 CREATE UNIQUE INDEX windlass_jobs_active ON windlass_jobs (queue)
   WHERE queue IS NOT NULL AND (state = 'ready' OR state = 'running');
 
--- Who is next in a queue, and who is next of one task.
+-- The next job of a queue, and the next one of a task in it.
 CREATE INDEX windlass_jobs_waiting ON windlass_jobs (queue, priority, run_at)
   WHERE state = 'waiting';
 CREATE INDEX windlass_jobs_waiting_task ON windlass_jobs (task, queue, priority, run_at)

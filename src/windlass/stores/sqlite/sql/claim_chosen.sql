@@ -1,10 +1,6 @@
 -- As claim_ready, but only jobs without these flags, and with :suspect (0 or 1) in that column.
 -- Index expected: windlass_jobs_ready.
-SELECT CAST(json_group_array(json_array(
-  j.id, :base + j.id, :worker, j.task, j.payload, j.attempts + 1, j.deliveries + 1, j.max_attempts,
-  j.priority, j.run_at, j.key, j.queue, json(j.flags), j.revision, j.resets,
-  j.suspect, j.keep, j.created_at, j.updated_at, j.last_error
-)) AS BLOB)
+SELECT CAST(json_group_array({lease}) AS BLOB)
 FROM (
   /*branch*/
   SELECT priority, run_at, id FROM windlass_jobs

@@ -3,11 +3,7 @@
 -- repeated for each task (no task at all where it is paused); ordered branches are merged, so no
 -- more rows are visited than returned.
 -- Index expected: windlass_jobs_ready; the workers' unique name.
-SELECT CAST(json_group_array(json_array(
-  j.id, :base + j.id, :worker, j.task, j.payload, j.attempts + 1, j.deliveries + 1, j.max_attempts,
-  j.priority, j.run_at, j.key, j.queue, json(j.flags), j.revision, j.resets,
-  j.suspect, j.keep, j.created_at, j.updated_at, j.last_error
-)) AS BLOB),
+SELECT CAST(json_group_array({lease}) AS BLOB),
   json_group_array(j.id), count(*), coalesce(sum(j.suspect), 0), NOT EXISTS (
     SELECT 1 FROM windlass_workers
     WHERE name = :worker AND expires_at > :fresh AND expires_at <= :expires_at

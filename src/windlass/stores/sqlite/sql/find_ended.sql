@@ -2,11 +2,11 @@
 -- Index expected: windlass_jobs_ended.
 SELECT CAST('[' || coalesce(group_concat(row), '') || ']' AS BLOB)
 FROM (
-  SELECT row FROM windlass_job_rows
-  WHERE finished_at IS NOT NULL AND state = :state AND id > :after
-    AND (:task IS NULL OR task = :task)
-    AND (:queue IS NULL OR queue = :queue)
-    AND (:key IS NULL OR key = :key)
-  ORDER BY id
+  SELECT {job_row} AS row FROM windlass_jobs AS j
+  WHERE j.finished_at IS NOT NULL AND j.state = :state AND j.id > :after
+    AND (:task IS NULL OR j.task = :task)
+    AND (:queue IS NULL OR j.queue = :queue)
+    AND (:key IS NULL OR j.key = :key)
+  ORDER BY j.id
   LIMIT :limit
 )

@@ -2,12 +2,12 @@
 -- Index expected: the primary key.
 SELECT CAST('[' || coalesce(group_concat(row), '') || ']' AS BLOB)
 FROM (
-  SELECT row FROM windlass_job_rows
-  WHERE id > :after
-    AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
-    AND (:task IS NULL OR task = :task)
-    AND (:queue IS NULL OR queue = :queue)
-    AND (:key IS NULL OR key = :key)
-  ORDER BY id
+  SELECT {job_row} AS row FROM windlass_jobs AS j
+  WHERE j.id > :after
+    AND (:states IS NULL OR j.state IN (SELECT value FROM json_each(:states)))
+    AND (:task IS NULL OR j.task = :task)
+    AND (:queue IS NULL OR j.queue = :queue)
+    AND (:key IS NULL OR j.key = :key)
+  ORDER BY j.id
   LIMIT :limit
 )

@@ -1,7 +1,5 @@
 -- Add jobs that differ only in their payload (objects or arrays), in the order given.
 -- Index expected: none read.
-INSERT INTO windlass_jobs (
-  task, payload, state, priority, run_at, max_attempts, queue, flags, keep, created_at, updated_at
-)
-SELECT :task, value, :state, :priority, :run_at, :max_attempts, :queue, :flags, :keep, :now, :now
+INSERT INTO windlass_jobs ({carried}, state, run_at, created_at, updated_at)
+SELECT {carried_given}, :state, :run_at, :now, :now
 FROM json_each(:payloads)

@@ -2,10 +2,9 @@
 -- Index expected: windlass_jobs_running.
 SELECT CAST('[' || coalesce(group_concat(row), '') || ']' AS BLOB)
 FROM (
-  SELECT r.row
-  FROM json_each(:workers) AS w
-  CROSS JOIN windlass_jobs AS j ON j.worker = w.value AND j.state = 'running'
-  CROSS JOIN windlass_job_rows AS r ON r.id = j.id
+  SELECT {job_row} AS row
+  FROM json_each(:workers) AS d
+  CROSS JOIN windlass_jobs AS j ON j.worker = d.value AND j.state = 'running'
   WHERE coalesce(j.lease_until, 0) <= :ticks
   ORDER BY j.id
   LIMIT :limit

@@ -1,5 +1,5 @@
 -- Kept jobs by id.
 -- Index expected: the primary key.
-SELECT CAST('[' || coalesce(group_concat(row), '') || ']' AS BLOB)
+SELECT CAST(json_group_array({history_row}) AS BLOB)
 FROM json_each(:ids) AS i
-CROSS JOIN windlass_history_rows AS r ON r.id = i.value
+CROSS JOIN windlass_history AS h ON h.id = i.value

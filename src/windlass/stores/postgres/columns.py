@@ -1,0 +1,238 @@
+"""The columns of a job in the functions' texts, made from the one declaration of its fields.
+
+A text has places for them: `{job_row}` is a job as a JSON array in the order of `records.Row`,
+`{carried}` are the columns that a job carries from its caller, and so on; `PLACES` lists them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args, get_type_hints
+
+from windlass.model.job import Carried
+from windlass.store.records import Lease, NewJob, Row
+
+_ROW = Row.__struct_fields__
+_CARRIED = Carried.__struct_fields__
+
+_OF_OPEN_JOBS = ("state", "suspect", "superseded", "cancel_requested", "worker", "lease_until")
+_OF_FINISHED_JOBS = ("output", "expires_at")
+_HISTORY = [name for name in _ROW if name not in (*_OF_OPEN_JOBS, "updated_at")]
+"""What the history has. A kept job was last changed when it finished."""
+
+_TYPES = {str: "text", int: "integer", float: "float8", tuple: "text[]"}
+
+
+def _kinds(struct: type) -> dict[str, tuple[str | None, type, bool]]:
+    """The mark of each field (instant, json, flag), its type, and whether it may be None."""
+    hints = get_type_hints(struct, include_extras=True)
+    return {name: _kind(hints[name]) for name in hints if not name.startswith("_")}
+
+
+def _kind(hint: Any) -> tuple[str | None, type, bool]:
+    parts = get_args(hint) if type(None) in get_args(hint) else ()
+    [plain] = [part for part in parts if part is not type(None)] or [hint]
+    mark = getattr(plain, "__metadata__", (None,))[0]
+    kind = getattr(plain, "__origin__", plain)
+    return mark, kind, bool(parts)
+
+
+_ROW_KINDS, _LEASE_KINDS, _NEW_KINDS = _kinds(Row), _kinds(Lease), _kinds(NewJob)
+
+
+def _json(name: str, table: str) -> str:
+    """A field for `json_build_array`."""
+    column = f"({table}).{name}"
+    match _ROW_KINDS[name][0]:
+        case "instant":
+            return f"{{schema}}._micros({column})"
+        case "json":
+            return f"{column}::text"
+        case "flag":
+            return f"{column}::int"
+        case _:
+            return _readable(name, column)
+
+
+def _readable(name: str, column: str) -> str:
+    """What other programs may have written as no program can read it is not shown."""
+    return {"flags": f"{{schema}}._listed({column})", "keep": f"{{schema}}._span({column})"}.get(
+        name, column
+    )
+
+
+def _text(name: str) -> str:
+    """A field of a lease as a piece of JSON."""
+    mark, kind, is_optional = _LEASE_KINDS[name]
+    column = _readable(name, f"(j).{name}")
+    if mark == "instant":
+        return f"{{schema}}._quick_micros({column})"
+    if mark == "json":
+        column = f"{column}::text"
+    if kind in (str, tuple):
+        column = f"to_json({column})"
+    elif kind is bool:
+        column = f"{column}::text"
+    return f"coalesce({column}::text, 'null')" if is_optional else column
+
+
+def _each(names: Iterable[str], table: str, otherwise: Mapping[str, str]) -> str:
+    return ", ".join(otherwise.get(name, f"({table}).{name}") for name in names)
+
+
+def _typed(names: Iterable[str]) -> str:
+    """Columns of a JSON object, with the types that `json_to_recordset` is to give them."""
+    return ", ".join(f"{name} {_type(*_NEW_KINDS[name])}" for name in names)
+
+
+def _type(mark: str | None, kind: type, _: bool) -> str:
+    marked = {"json": "json", "instant": "bigint", "micros": "bigint"}
+    return marked.get(mark or "", _TYPES.get(kind, "text"))
+
+
+_SPEC = {
+    "task": "identifier",
+    "payload": "payload",
+    "queue": "queue_name",
+    "max_attempts": "max_attempts",
+    "key": "job_key",
+    "priority": "priority",
+    "flags": "flags",
+}
+"""What a caller in SQL can say of a job, and the name it has there."""
+_CHECKED = ("task", "payload", "key")
+
+
+def _accepted(table: str, payload: str) -> str:
+    """What a job carries, where it may come of the request."""
+    checked = ("task", "queue", "key", "max_attempts", "flags", "keep")
+    arguments = ", ".join(f"{table}.{name}" for name in checked)
+    return _each(
+        _CARRIED,
+        table,
+        {
+            "task": f"{{schema}}._accepted({arguments})",
+            "payload": f"{{schema}}._sound({payload})",
+            "priority": f"coalesce({table}.priority, 0)",
+        },
+    ).replace(f"({table}).", f"{table}.")
+
+
+def _request(values: Mapping[str, str]) -> str:
+    """A `_request` of these values; the caller adds when it is due, and the mode of its key."""
+    carried = ", ".join(values.get(name, "NULL") for name in _CARRIED)
+    return f"ROW(d.due, d.mode, {carried})::{{schema}}._request"
+
+
+def _replaced(table: str) -> str:
+    """What a job becomes that has the key of a request."""
+    changes = [f"{name} = {table}.{name}" for name in _CARRIED if name not in ("key", "payload")]
+    joined = f"payload = {{schema}}._joined(j.payload, {table}.payload)"
+    return ", ".join([*changes, joined])
+
+
+PLACES = {
+    "{job_row}": ", ".join(
+        {
+            "state": "CASE (j).state WHEN 'waiting' THEN 'ready' ELSE (j).state::text END",
+            "worker": "worker",
+            "output": "NULL::text",
+            "expires_at": "NULL::bigint",
+        }.get(name, _json(name, "j"))
+        for name in _ROW
+    ),
+    "{history_row}": ", ".join(
+        {
+            **dict.fromkeys(_OF_OPEN_JOBS, "NULL"),
+            **dict.fromkeys(("suspect", "superseded", "cancel_requested"), "0"),
+            "state": "'completed'",
+            "updated_at": _json("finished_at", "h"),
+        }.get(name, _json(name, "h"))
+        for name in _ROW
+    ),
+    "{lease}": ", ".join(
+        {
+            "job_id": "(j).id",
+            "token": "base + (j).id",
+            "worker": "worker",
+            "attempts": "(j).attempts + more",
+            "deliveries": "(j).deliveries + more",
+        }.get(name, _text(name))
+        for name in Lease.__struct_fields__
+    ),
+    "{history}": ", ".join(_HISTORY),
+    "{history_of_job}": _each(
+        _HISTORY,
+        "j",
+        {
+            "finished_at": "_at",
+            "expires_at": "_at + make_interval(secs => {schema}._span((j).keep))",
+            "output": "_output",
+        },
+    ),
+    "{history_of_changed}": _each(
+        _HISTORY,
+        "k",
+        {
+            "finished_at": "_at",
+            "expires_at": "_at + make_interval(secs => {schema}._span(k.keep))",
+            "output": "NULL",
+        },
+    ),
+    "{history_of_done}": _each(
+        _HISTORY,
+        "d",
+        {
+            "finished_at": "at",
+            "expires_at": "at + make_interval(secs => d.kept)",
+            "token": "d.held_token",
+            "keep": "d.kept",
+            "attempts": "d.attempts + d.more",
+            "deliveries": "d.deliveries + d.more",
+        },
+    ),
+    "{carried}": ", ".join(_CARRIED),
+    "{carried_of_given}": ", ".join(f"g.{name}" for name in _CARRIED),
+    "{carried_of_request}": ", ".join(f"r.{name}" for name in _CARRIED),
+    "{accepted_of_request}": _accepted("r", "r.payload"),
+    "{accepted_of_new}": _accepted("x", "coalesce(x.payload, 'null')"),
+    "{carried_of_alike}": ", ".join(
+        {"payload": "{schema}._sound(p.value)", "priority": "coalesce(x.priority, 0)"}.get(
+            name, f"x.{name}"
+        )
+        for name in _CARRIED
+    ),
+    "{accepted_of_spec}": ", ".join(
+        {
+            "task": "{schema}._accepted(g.identifier, g.queue_name, NULL, g.max_attempts, g.flags,"
+            " NULL)",
+            "payload": "{schema}._sound(g.payload)",
+            **{name: f"g.{column}" for name, column in _SPEC.items() if name not in _CHECKED},
+        }.get(name, "NULL")
+        for name in _CARRIED
+    ),
+    "{request_of_new}": _request(
+        {
+            **{name: f"x.{name}" for name in _CARRIED},
+            "payload": "coalesce(x.payload, 'null')",
+            "priority": "coalesce(x.priority, 0)",
+        }
+    ),
+    "{request_of_spec}": _request({name: f"s.{column}" for name, column in _SPEC.items()}),
+    "{request_of_call}": _request(_SPEC),
+    "{replaced_by_request}": _replaced("r"),
+    "{replaced_by_given}": _replaced("g"),
+    "{replaced_by_excluded}": _replaced("excluded"),
+    "{begun_anew}": "attempts = 0, resets = 0, suspect = false, last_error = NULL, errors = NULL,"
+    " progress = NULL, log = NULL, finished_at = NULL",
+    "{new_typed}": _typed(NewJob.__struct_fields__),
+    "{new_names}": ", ".join(NewJob.__struct_fields__),
+    "{alike_typed}": _typed(NewJob.__struct_fields__).replace("payload json", "payloads json"),
+}
+
+
+def fill(text: str) -> str:
+    """The text with all columns in it; other places are left."""
+    for place, columns in PLACES.items():
+        text = text.replace(place, columns)
+    return text

@@ -1,0 +1,91 @@
+"""SQL for one schema: the names that depend on it, properly quoted, and the values that the texts
+of migrations and functions take from Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+
+from psycopg import sql
+
+from windlass.clock import to_datetime
+from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS, LONGEST
+from windlass.model.payload import MAX_PAYLOAD
+from windlass.store import rules
+from windlass.store.hints import SOON
+from windlass.store.records import MAX_ERROR_TEXT, MAX_ERRORS
+
+MOST_SPANS = 4_000
+"""Ranges of ids in all batches, beyond which a claim writes no further batch."""
+
+_PLACES = re.compile(r"\{[a-z_]+\}")
+_LONGEST_CHANNEL = 63
+
+
+@cache
+def quoted(schema: str) -> str:
+    return sql.Identifier(schema).as_string()
+
+
+@cache
+def channel(schema: str) -> str:
+    """Where workers of this schema listen."""
+    name = f"{schema}:jobs"
+    if len(name.encode()) <= _LONGEST_CHANNEL:
+        return name
+    return f"{hashlib.sha256(schema.encode()).hexdigest()[:32]}:jobs"
+
+
+def latch(schema: str) -> int:
+    """The number of the advisory lock behind which queued jobs become ready."""
+    return lock_number("latch", schema)
+
+
+def turn(schema: str) -> int:
+    """The number of the advisory lock of whichever claim takes many jobs just now."""
+    return lock_number("turn", schema)
+
+
+def lock_number(purpose: str, schema: str) -> int:
+    digest = hashlib.sha256(f"windlass {purpose} {schema}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def render(text: str, schema: str) -> str:
+    """A text of SQL for one schema."""
+    places = _places(schema)
+    return _PLACES.sub(lambda found: places[found[0]], text)
+
+
+@cache
+def _places(schema: str) -> dict[str, str]:
+    name = quoted(schema)
+    return {
+        "{schema}": name,
+        "{schema_text}": literal(schema),
+        "{channel}": literal(channel(schema)),
+        "{latch}": f"'{latch(schema)}'::bigint",
+        "{turn}": f"'{turn(schema)}'::bigint",
+        "{sequence}": literal(f"{name}._jobs_id_seq") + "::regclass",
+        "{ready_index}": literal(f"{name}._jobs_ready"),
+        "{scheduled_index}": literal(f"{name}._jobs_scheduled"),
+        "{bells_index}": literal(f"{name}._bells_pkey"),
+        "{batches_index}": literal(f"{name}._batches_pkey"),
+        "{most_spans}": str(MOST_SPANS),
+        "{last_instant}": f"timestamptz {literal(to_datetime(rules.LAST_INSTANT).isoformat())}",
+        "{soon}": f"interval '{SOON:g} s'",
+        "{superseded}": literal(rules.SUPERSEDED),
+        "{killed}": literal(rules.KILLED),
+        "{max_attempts}": str(DEFAULT_MAX_ATTEMPTS),
+        "{max_resets}": str(DEFAULT_MAX_RESETS),
+        "{max_payload}": str(MAX_PAYLOAD),
+        "{longest}": str(LONGEST),
+        "{max_errors}": str(MAX_ERRORS),
+        "{max_error_text}": str(MAX_ERROR_TEXT),
+    }
+
+
+def literal(text: str) -> str:
+    return sql.Literal(text).as_string()

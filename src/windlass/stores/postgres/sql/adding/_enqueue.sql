@@ -1,0 +1,30 @@
+-- Both for Python, told apart by their first character: the instant and the ids where all are
+-- new, and whole rows where some have keys and may have been there before.
+CREATE OR REPLACE FUNCTION {schema}._enqueue(
+  _jobs text, _is_keyed boolean, _now timestamptz DEFAULT NULL,
+  OUT at_micros bigint, OUT ids bigint[], OUT jobs text
+) LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  is_ours boolean := _is_keyed AND current_setting('lock_timeout') = '0';
+BEGIN
+  IF at <> {schema}._finite(at) THEN
+    RAISE EXCEPTION 'No job can be added at %', at USING ERRCODE = '22023';
+  END IF;
+  IF is_ours THEN  -- limit the wait for a key, unless the caller's transaction has a limit
+    PERFORM set_config('lock_timeout', '20s', true);
+  END IF;
+  at_micros := {schema}._micros(at);
+  ids := CASE WHEN starts_with(_jobs, '{') THEN {schema}._add_alike(_jobs::json, at)
+    ELSE {schema}._add_jobs(_jobs::json, _is_keyed, at) END;
+  IF _is_keyed THEN
+    SELECT json_agg({schema}._row(j, w.name) ORDER BY x.place)::text INTO jobs
+    FROM unnest(ids) WITH ORDINALITY AS x (id, place) JOIN {schema}._jobs AS j ON j.id = x.id
+    LEFT JOIN {schema}._workers AS w ON w.id = j.worker;
+  END IF;
+  IF is_ours THEN
+    PERFORM set_config('lock_timeout', '0', true);
+  END IF;
+END $$;

@@ -1,0 +1,108 @@
+-- The same for any number of tasks; `spare` is how many jobs it read and did not take.
+--
+-- It first reads the best job of each task. The best `_limit` of these name the tasks that matter.
+-- Then it reads some jobs of each of them, and more for as long as all that was read of one task is
+-- among the best `_limit`: at least four times as many each time, but none that comes after the
+-- last of the best known so far. So a look reads a few times `_limit` jobs however they are spread
+-- over the tasks, and there are few looks. Where other claims have locked some of the best, it
+-- goes on after them.
+CREATE OR REPLACE FUNCTION {schema}._pick_many(
+  _tasks text[], _limit integer, _suspects integer, _forbidden text[], _marks bigint[],
+  _held int8multirange, OUT picked tid[], OUT spare bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+  names text[];
+  marks bigint[];
+  wanted integer;
+  each integer;
+  best tid[];
+  last bigint[];
+  after bigint[];
+  is_short boolean;
+  read bigint;
+  suspects integer;
+  found_names text[];
+  found_marks bigint[];
+BEGIN
+  picked := '{}';
+  spare := 0;
+  LOOP
+    names := _tasks;
+    marks := _marks;
+    wanted := _limit - cardinality(picked);
+    each := 1;
+    last := NULL;
+    LOOP
+      WITH start AS (
+        SELECT t.name,
+          coalesce(marks[t.n][1], -2147483649) AS priority, coalesce(marks[t.n][2], 0) AS micros,
+          coalesce(marks[t.n][3], 0) AS id
+        FROM unnest(names) WITH ORDINALITY AS t (name, n)
+      ),
+      read AS MATERIALIZED (
+        SELECT s.name, ARRAY[s.priority, s.micros, s.id] AS mark, r.*
+        FROM start AS s CROSS JOIN LATERAL (
+          SELECT j.ctid AS tid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+          WHERE j.state = 'ready' AND NOT j.suspect AND j.task = s.name
+            AND (j.priority, j.run_at, j.id) > (
+              s.priority, timestamptz 'epoch' + s.micros * interval '1 microsecond', s.id)
+            AND (j.priority, j.run_at, j.id) <= (
+              coalesce(last[1], 2147483648),
+              timestamptz 'epoch' + coalesce(last[2], 0) * interval '1 microsecond',
+              coalesce(last[3], 0))
+            AND (j.deliveries > 0 OR NOT _held @> j.id)
+            AND (j.flags && _forbidden) IS NOT TRUE
+          ORDER BY j.priority, j.run_at, j.id LIMIT each
+        ) AS r
+      ),
+      best_of AS MATERIALIZED (
+        SELECT u.* FROM (
+          SELECT r.* FROM read AS r
+          UNION ALL
+          (SELECT NULL, NULL, j.ctid, j.priority, j.run_at, j.id FROM {schema}._jobs AS j
+           WHERE j.state = 'ready' AND j.suspect
+             AND (j.task IN (SELECT t.name FROM unnest(_tasks) AS t (name))) IS TRUE
+             AND (after IS NULL OR (j.priority, j.run_at, j.id) > (
+               after[1], timestamptz 'epoch' + after[2] * interval '1 microsecond', after[3]))
+             AND (j.flags && _forbidden) IS NOT TRUE
+           ORDER BY j.priority, j.run_at, j.id LIMIT _suspects)
+        ) AS u ORDER BY u.priority, u.run_at, u.id LIMIT wanted
+      )
+      SELECT
+        ARRAY(SELECT b.tid FROM best_of AS b),
+        (SELECT ARRAY[b.priority, {schema}._micros(b.run_at), b.id] FROM best_of AS b
+         OFFSET wanted - 1),
+        EXISTS (SELECT FROM best_of AS b WHERE b.name IS NOT NULL
+                GROUP BY b.name HAVING count(*) = each),
+        (SELECT count(*) FROM read),
+        (SELECT count(*) FROM best_of AS b WHERE b.name IS NULL),
+        CASE WHEN each = 1 THEN ARRAY(SELECT b.name FROM best_of AS b WHERE b.name IS NOT NULL) END,
+        CASE WHEN each = 1 THEN ARRAY(SELECT b.mark FROM best_of AS b WHERE b.name IS NOT NULL) END
+      INTO best, last, is_short, read, suspects, found_names, found_marks;
+      spare := spare + read;
+      EXIT WHEN NOT is_short;
+      IF each = 1 THEN
+        names := found_names;
+        marks := found_marks;
+      END IF;
+      each := greatest(4 * each, 5 * wanted / (4 * cardinality(names)));
+    END LOOP;
+    picked := picked || ARRAY(
+      SELECT l.tid FROM unnest(best) AS b (tid)
+      CROSS JOIN LATERAL (
+        SELECT r.ctid AS tid FROM {schema}._jobs AS r
+        WHERE r.ctid = b.tid AND r.state = 'ready' AND (r.deliveries > 0 OR NOT _held @> r.id)
+        FOR NO KEY UPDATE SKIP LOCKED
+      ) AS l
+    );
+    EXIT WHEN last IS NULL OR cardinality(picked) >= _limit;
+    after := last;
+    _suspects := _suspects - suspects;
+    _marks := ARRAY(
+      SELECT greatest(after, ARRAY[
+        coalesce(_marks[n][1], -2147483649), coalesce(_marks[n][2], 0), coalesce(_marks[n][3], 0)
+      ]) FROM generate_series(1, cardinality(_tasks)) AS n
+    );
+  END LOOP;
+  spare := spare - cardinality(picked);
+END $$;

@@ -1,0 +1,36 @@
+-- Which of these leases are lost, and why; whose jobs should stop. Batches in which jobs have run
+-- for a while are spread, so that what every claim reads of batches stays small.
+CREATE OR REPLACE FUNCTION {schema}._check(
+  _ids bigint[], _tokens bigint[], _now timestamptz DEFAULT NULL
+) RETURNS TABLE (id bigint, answer text) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  bases bigint[];
+  old bigint[];
+BEGIN
+  SELECT array_agg(b.base), array_agg(b.base) FILTER (WHERE b.claimed_at < at - interval '1 s')
+  INTO bases, old FROM {schema}._batches AS b WHERE EXISTS (
+    SELECT FROM unnest(_ids, _tokens) AS x (id, token) WHERE x.token - x.id = b.base
+  );
+  -- With one snapshot for the whole call it would fail whenever one of them is settled meanwhile.
+  IF old IS NOT NULL AND current_setting('transaction_isolation') = 'read committed' THEN
+    PERFORM {schema}._spread(old);
+  END IF;
+  RETURN QUERY
+  SELECT x.id, CASE
+    WHEN j.state = 'running' AND j.token = x.token THEN 'cancel'
+    WHEN h.id IS NOT NULL THEN 'already_completed'
+    WHEN j.id IS NULL THEN 'not_found'
+    WHEN j.state IN ('completed', 'failed', 'cancelled') THEN 'already_completed'
+    ELSE 'taken_by_another_worker'
+  END
+  FROM unnest(_ids, _tokens) AS x (id, token)
+  LEFT JOIN {schema}._jobs AS j ON j.id = x.id
+  LEFT JOIN {schema}._history AS h ON h.id = x.id
+  WHERE j.id IS NULL OR j.cancel_requested OR NOT (
+    j.state = 'running' AND j.token = x.token
+    OR j.state = 'ready' AND j.deliveries = 0 AND x.token - x.id = ANY (bases)
+  ) IS TRUE;
+END $$;

@@ -1,0 +1,8 @@
+-- Fire a schedule no more until it is resumed.
+CREATE OR REPLACE FUNCTION {schema}._pause_schedule(_identifier text, _now timestamptz DEFAULT NULL)
+RETURNS SETOF {schema}._schedules LANGUAGE sql
+AS $$
+  UPDATE {schema}._schedules AS s
+  SET paused_at = coalesce(s.paused_at, _now, statement_timestamp())
+  WHERE s.identifier = _identifier RETURNING s.*
+$$;

@@ -1,0 +1,64 @@
+-- End one delivery whose row the caller holds. The state the job is in then.
+CREATE OR REPLACE FUNCTION {schema}._end(j {schema}._jobs, o {schema}._outcome, at timestamptz)
+RETURNS {schema}._job_state LANGUAGE plpgsql AS $$
+DECLARE
+  new_state {schema}._job_state;
+  due timestamptz := j.run_at;
+  kept float8 := coalesce({schema}._span(j.keep), o.keep);
+BEGIN
+  IF o.kind = 'complete' THEN
+    DELETE FROM {schema}._jobs AS k WHERE k.id = j.id;
+    IF kept > 0 THEN
+      j.keep := kept;
+      PERFORM {schema}._file(j, o.output, at);
+    END IF;
+    new_state := 'completed';
+  ELSE
+    IF o.kind = 'cancel' THEN
+      new_state := 'cancelled';
+    ELSIF o.kind = 'release' THEN
+      j.attempts := j.attempts - 1;
+      IF j.superseded THEN
+        new_state := 'failed';
+        j.last_error := {superseded};
+      ELSIF j.cancel_requested THEN
+        new_state := 'cancelled';
+      ELSE
+        new_state := {schema}._due_state(at, j.queue, at);
+      END IF;
+    ELSE
+      j.last_error := o.error;
+      j.errors := {schema}._with_error(j, o.error, at);
+      j.suspect := false;
+      j.payload := coalesce(o.payload, j.payload);
+      IF o.final OR j.superseded OR j.attempts >= coalesce(j.max_attempts, o.max_attempts) THEN
+        new_state := 'failed';
+      ELSIF j.cancel_requested THEN
+        new_state := 'cancelled';
+      ELSE
+        due := least({last_instant}, coalesce(
+          timestamptz 'epoch' + o.run_at * interval '1 microsecond',
+          at + make_interval(secs => o.delay)
+        ));
+        new_state := {schema}._due_state(due, j.queue, at);
+      END IF;
+    END IF;
+    UPDATE {schema}._jobs AS k SET
+      state = new_state, run_at = due, attempts = j.attempts, suspect = j.suspect,
+      payload = j.payload, last_error = j.last_error,
+      errors = j.errors, updated_at = at,
+      finished_at = CASE WHEN new_state IN ('failed', 'cancelled') THEN at END,
+      superseded = false, cancel_requested = false,
+      token = NULL, worker = NULL, claimed_at = NULL, lease_until = NULL
+    WHERE k.id = j.id;
+    IF new_state IN ('ready', 'waiting') THEN
+      PERFORM pg_notify({channel}, '');
+    ELSIF new_state = 'scheduled' AND due <= at + {soon} THEN
+      PERFORM pg_notify({channel}, 'due');
+    END IF;
+  END IF;
+  IF j.queue IS NOT NULL THEN
+    INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+  END IF;
+  RETURN new_state;
+END $$;

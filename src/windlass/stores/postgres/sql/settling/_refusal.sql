@@ -1,0 +1,11 @@
+-- Why a token owns no running job: the job is there (or in the history), or it is nowhere; or the
+-- token still owns it, and an open transaction has locked its row.
+CREATE OR REPLACE FUNCTION {schema}._refusal(_id bigint, _token bigint) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT coalesce(
+    (SELECT CASE WHEN {schema}._is_held(j, _token) THEN 'busy' ELSE 'lost' END
+     FROM {schema}._jobs AS j WHERE j.id = _id),
+    (SELECT 'lost' FROM {schema}._history AS h WHERE h.id = _id),
+    'missing');
+END;

@@ -1,0 +1,112 @@
+-- End deliveries, each if and only if its token owns the job. `_ids` and `_tokens` are completed;
+-- `_keeps` are the seconds to keep each for where it says nothing itself, and `_outputs` their
+-- outputs (both NULL where none is to be kept); `_others` are {id, token} and an `_outcome`, done
+-- one by one. Answers NULL where all were completed, else an array with the state or the refusal
+-- of each of `_ids` and then of `_others`.
+--
+-- The quick way deletes without looking for locks. If another transaction has locked a row, it
+-- fails with lock_not_available after a moment; the caller then asks again with `_careful`, which
+-- skips locked rows.
+CREATE OR REPLACE FUNCTION {schema}._settle(
+  _ids bigint[], _tokens bigint[], _outputs json[], _keeps float8[], _others text,
+  _careful boolean, _now timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
+AS $$
+DECLARE
+  at timestamptz := coalesce(_now, statement_timestamp());
+  -- A variable, so that no plan made while the table was small walks the index of running jobs
+  -- once for each job.
+  running {schema}._job_state := 'running';
+  ready {schema}._job_state := 'ready';
+  bases bigint[];
+  held bigint[] := _ids;
+  held_tokens bigint[] := _tokens;
+  outputs json[] := _outputs;
+  keeps float8[] := _keeps;
+  gone bigint[] := '{}';
+  queues text[];
+  answers text[] := '{}';
+  other record;
+  j {schema}._jobs;
+BEGIN
+  bases := ARRAY(
+    SELECT b.base FROM {schema}._batches AS b WHERE EXISTS (
+      SELECT FROM unnest(_ids, _tokens) AS x (id, token) WHERE x.token - x.id = b.base
+    )
+  );
+  IF _careful THEN
+    SELECT
+      coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.token), '{}'),
+      array_agg(h.output), array_agg(h.keep)
+    INTO held, held_tokens, outputs, keeps FROM (
+      SELECT x.id, x.token, x.output, x.keep
+      FROM unnest(_ids, _tokens, _outputs, _keeps) AS x (id, token, output, keep)
+      JOIN {schema}._jobs AS k ON k.id = x.id AND (
+        k.state = running AND k.token = x.token
+        OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)
+      )
+      ORDER BY k.id FOR UPDATE OF k SKIP LOCKED
+    ) AS h;
+  END IF;
+  IF cardinality(held) > 0 AND _keeps IS NULL THEN
+    WITH done AS (
+      DELETE FROM {schema}._jobs AS k USING unnest(held, held_tokens) AS x (id, token)
+      WHERE k.id = x.id AND (
+        k.state = running AND k.token = x.token
+        OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)
+      )
+      RETURNING k.id, k.queue
+    )
+    SELECT coalesce(array_agg(d.id), '{}'), array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL)
+    INTO gone, queues FROM done AS d;
+  ELSIF cardinality(held) > 0 THEN
+    WITH done AS (
+      DELETE FROM {schema}._jobs AS k
+      USING unnest(held, held_tokens, outputs, keeps) AS x (id, token, output, keep)
+      WHERE k.id = x.id AND (
+        k.state = running AND k.token = x.token
+        OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)
+      )
+      RETURNING k.*, x.token AS held_token, x.output,
+        coalesce({schema}._span(k.keep), x.keep) AS kept,
+        (k.state = ready)::integer AS more
+    ),
+    filed AS (
+      INSERT INTO {schema}._history ({history})
+      SELECT {history_of_done}
+      FROM done AS d WHERE d.kept > 0
+    )
+    SELECT coalesce(array_agg(d.id), '{}'), array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL)
+    INTO gone, queues FROM done AS d;
+  END IF;
+  IF queues IS NOT NULL THEN
+    INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(queues) AS q;
+  END IF;
+  IF _others IS NULL AND cardinality(gone) = cardinality(_ids) THEN
+    RETURN NULL;
+  END IF;
+  answers := ARRAY(
+    SELECT CASE WHEN x.id = ANY (gone) THEN 'completed' ELSE {schema}._refusal(x.id, x.token) END
+    FROM unnest(_ids, _tokens) WITH ORDINALITY AS x (id, token, place) ORDER BY x.place
+  );
+  IF _others IS NOT NULL THEN
+    PERFORM {schema}._unbatch_held(array_agg(x.id), array_agg(x.token))
+    FROM json_to_recordset(_others::json) AS x (id bigint, token bigint);
+  END IF;
+  FOR other IN
+    SELECT x.id, x.token, json_populate_record(NULL::{schema}._outcome, x.outcome) AS outcome
+    FROM json_to_recordset(_others::json) AS x (id bigint, token bigint, outcome json)
+  LOOP
+    SELECT k.* INTO j FROM {schema}._jobs AS k
+    WHERE k.id = other.id AND k.token = other.token AND k.state = 'running'
+    FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+      answers := answers || {schema}._end(j, other.outcome, at)::text;
+    ELSE
+      answers := answers || {schema}._refusal(other.id, other.token);
+    END IF;
+  END LOOP;
+  RETURN array_to_json(answers)::text;
+END $$;

@@ -1,0 +1,100 @@
+"""The columns of a job in this store's statements, made from the one declaration of its fields.
+
+A statement has places for them: `{job_row}` is a job as one JSON array in the order of
+`records.Row`, `{row.key}` is the key in such an array, and so on; `PLACES` lists them all. The
+table of jobs is `j` in these, that of the history `h`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from windlass.model.job import Carried
+from windlass.store.records import Lease, NewJob, Row
+
+_CARRIED = Carried.__struct_fields__
+_ROW = Row.__struct_fields__
+
+_OF_RUNNING_JOBS = ("worker", "token", "lease_until")
+_OF_OPEN_JOBS = ("state", "suspect", "superseded", "cancel_requested", *_OF_RUNNING_JOBS)
+_OF_FINISHED_JOBS = ("output", "expires_at")
+_HISTORY = [name for name in _ROW if name not in _OF_OPEN_JOBS]
+_UPDATED = [name for name in _ROW if name not in ("id", *_OF_RUNNING_JOBS, *_OF_FINISHED_JOBS)]
+_WORKER = "(SELECT w.name FROM windlass_workers AS w WHERE w.id = j.worker)"
+
+
+def _each(names: Iterable[str], table: str, otherwise: Mapping[str, str]) -> str:
+    return ", ".join(otherwise.get(name, f"{table}.{name}") for name in names)
+
+
+def _json(names: Iterable[str], table: str, otherwise: Mapping[str, str]) -> str:
+    flags = {"flags": f"json({table}.flags)"}
+    return f"json_array({_each(names, table, {**flags, **otherwise})})"
+
+
+def _array(fields: Iterable[str], array: str) -> dict[str, str]:
+    """Where each field stands in a JSON array."""
+    return {name: f"{array} ->> {place}" for place, name in enumerate(fields)}
+
+
+_of_row = _array(_ROW, "value")
+_of_new = _array(NewJob.__struct_fields__, "value")
+
+PLACES = {
+    "{carried}": ", ".join(_CARRIED),
+    "{carried_given}": ", ".join(f":{name}" for name in _CARRIED).replace(":payload", "value"),
+    "{carried_of_new}": ", ".join(_of_new[name] for name in _CARRIED),
+    "{carried_of_row}": ", ".join(_of_row[name] for name in _CARRIED),
+    "{job_row}": _json(
+        _ROW,
+        "j",
+        {
+            "state": "iif(j.state = 'waiting', 'ready', j.state)",
+            "worker": _WORKER,
+            **dict.fromkeys(_OF_FINISHED_JOBS, "NULL"),
+        },
+    ),
+    "{history_row}": _json(
+        _ROW,
+        "h",
+        {
+            "state": "'completed'",
+            **dict.fromkeys(("suspect", "superseded", "cancel_requested"), "0"),
+            **dict.fromkeys(_OF_RUNNING_JOBS, "NULL"),
+        },
+    ),
+    "{lease}": _json(
+        Lease.__struct_fields__,
+        "j",
+        {
+            "job_id": "j.id",
+            "token": ":base + j.id",
+            "worker": ":worker",
+            "attempts": "j.attempts + 1",
+            "deliveries": "j.deliveries + 1",
+        },
+    ),
+    "{updates}": ",\n  ".join(f"{name} = {_of_row[name]}" for name in _UPDATED if name != "state"),
+    "{history}": ", ".join(_HISTORY),
+    "{history_of_row}": ", ".join(_of_row[name] for name in _HISTORY),
+    "{history_of_job}": _each(
+        _HISTORY,
+        "j",
+        {
+            "output": "p.value ->> 2",
+            "keep": "p.value ->> 3",
+            "expires_at": "p.value ->> 4",
+            "updated_at": ":now",
+            "finished_at": ":now",
+        },
+    ),
+    **{f"{{row.{name}}}": f"({place})" for name, place in _of_row.items()},
+    **{f"{{new.{name}}}": f"({place})" for name, place in _of_new.items()},
+}
+
+_PLACE = re.compile(r"\{[a-z_.]+\}")
+
+
+def fill(statement: str) -> str:
+    return _PLACE.sub(lambda found: PLACES[found[0]], statement)

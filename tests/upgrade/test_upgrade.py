@@ -1,0 +1,134 @@
+"""A database of an older version, with jobs in every state, is brought up to date in place.
+
+`before_NNNN.*.sql` is what the version before that migration left: made by its own code, on its
+clock (the first instant of 2026), and dumped. The JSON beside it is what that version said of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.postgres.cluster import Cluster, destroy_shared_clusters, fresh_database, shared_cluster
+from windlass.model.job import JobState
+from windlass.store.port import Store
+from windlass.store.records import COMPLETE, ClaimRequest, JobFilter
+from windlass.stores.postgres import PostgresStore
+from windlass.stores.sqlite import SqliteStore
+from windlass.testing import FakeClock
+
+HERE = Path(__file__).parent
+SQLITE, POSTGRES = HERE / "before_0003.sqlite.sql", HERE / "before_0010.postgres.sql"
+TASKS = (
+    *("plain", "ready", "scheduled", "line", "keyed", "failed", "retry", "suspect", "running"),
+    *("stopping", "replaced"),
+)
+Check = Callable[[Store, FakeClock, dict[str, Any]], Awaitable[None]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _servers_end() -> Iterator[None]:
+    yield
+    destroy_shared_clusters()
+
+
+@contextmanager
+def on_sqlite(tmp_path: Path) -> Iterator[tuple[Store, FakeClock, dict[str, Any]]]:
+    file = tmp_path / "jobs.db"
+    with sqlite3.connect(file) as connection:
+        connection.executescript(SQLITE.read_text())
+    connection.close()
+    clock = FakeClock()
+    said = json.loads(SQLITE.with_suffix(".json").read_text())
+    yield SqliteStore(file, clock=clock), clock, said
+
+
+@contextmanager
+def on_postgres(cluster: Cluster) -> Iterator[tuple[Store, FakeClock, dict[str, Any]]]:
+    with fresh_database(cluster) as url:
+        subprocess.run(
+            [cluster.bin / "psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f", POSTGRES],
+            check=True,
+            capture_output=True,
+        )
+        clock = FakeClock()
+        said = json.loads(POSTGRES.with_suffix(".json").read_text())
+        yield PostgresStore(url, clock=clock), clock, said
+
+
+def _plain(records: Any) -> Any:
+    """As JSON has them."""
+    return json.loads(msgspec.json.encode(records))
+
+
+def checked(place: Any, check: Check) -> None:
+    async def work() -> None:
+        with place as (store, clock, said):
+            await store.open()
+            try:
+                await check(store, clock, said)
+            finally:
+                await store.close()
+
+    asyncio.run(work())
+
+
+@pytest.fixture(params=["sqlite", 16, 18])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    kind = request.param
+    return on_sqlite(tmp_path) if kind == "sqlite" else on_postgres(shared_cluster(kind))
+
+
+def test_nothing_is_lost_or_changed(place: Any) -> None:
+    async def check(store: Store, clock: FakeClock, said: dict[str, Any]) -> None:
+        jobs = await store.find(JobFilter(limit=1_000))
+        found = {job["id"]: job for job in _plain(jobs)}
+        expected = {job["id"]: job for job in said["jobs"]}
+        assert found.keys() == expected.keys()
+        for job_id, job in expected.items():
+            assert {name: found[job_id][name] for name in job} == job
+        counts = {str(state): count for state, count in (await store.counts()).items()}
+        assert counts == said["counts"]
+        schedules = _plain(await store.schedules())
+        assert [[s[name] for name in said["schedules"][0]] for s in schedules] == [
+            list(s.values()) for s in said["schedules"]
+        ]
+        assert (await store.paused()).tasks == ("ready",)
+        assert (await store.paused()).queues == ("q",)
+
+    checked(place, check)
+
+
+def test_every_job_comes_to_its_end(place: Any) -> None:
+    """Leases of the workers of before run out, and everything is run."""
+
+    async def check(store: Store, clock: FakeClock, said: dict[str, Any]) -> None:
+        await store.resume(task="ready")
+        await store.resume(queue="q")
+        seen: set[int] = set()
+        for _ in range(400):
+            clock.advance(900)
+            await store.reap(1_000, 5)
+            await store.promote(1_000)
+            leases = await store.claim(ClaimRequest("new", TASKS, 100, suspects=100))
+            seen |= {lease.job_id for lease in leases}
+            await store.settle([(lease, COMPLETE) for lease in leases])
+        counts = await store.counts()
+        left = {state for state, count in counts.items() if count}
+        assert left == {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED}
+        open_before = {
+            job["id"] for job in said["jobs"] if job["state"] in ("ready", "scheduled", "running")
+        }
+        ended = {job.id for job in await store.find(JobFilter(limit=1_000))}
+        assert open_before <= seen | ended
+
+    checked(place, check)
