@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from windlass.client.filters import make_filter
 from windlass.client.prepare import Preparer
@@ -19,7 +19,7 @@ from windlass.errors import (
     WaitTimeoutError,
 )
 from windlass.model import names
-from windlass.model.job import Job, JobSpec, JobState
+from windlass.model.job import Job, JobOptions, JobSpec, JobState
 from windlass.model.outcome import clip
 from windlass.store.port import Store
 from windlass.store.records import NewJob, Paused, WorkerInfo
@@ -65,38 +65,9 @@ class Client:
 
     # ── adding ──
 
-    async def add_job(
-        self,
-        task: str,
-        payload: Any = None,
-        *,
-        queue: str | None = None,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        max_attempts: int | None = None,
-        key: str | None = None,
-        key_mode: names.KeyMode = "replace",
-        priority: int | None = None,
-        flags: Sequence[str] | None = None,
-        keep: float | timedelta | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> Job:
-        """Add one job by its task's name, known here or not."""
-        spec = JobSpec(
-            task=task,
-            payload=payload,
-            queue=queue,
-            run_at=run_at,
-            delay=delay,
-            max_attempts=max_attempts,
-            key=key,
-            key_mode=key_mode,
-            priority=priority,
-            flags=flags,
-            keep=keep,
-            meta=meta,
-        )
-        return (await self.add_jobs([spec]))[0]
+    async def add_job(self, task: str, payload: Any = None, **options: Unpack[JobOptions]) -> Job:
+        """Add one job by its task's name, known here or not; the options are JobSpec's fields."""
+        return (await self.add_jobs([JobSpec(task=task, payload=payload, **options)]))[0]
 
     async def add_jobs(self, specs: Iterable[JobSpec]) -> list[Job]:
         """Add many jobs, all or none, in the order given. Two with one key: the last wins."""

@@ -9,9 +9,24 @@ from windlass.clock import to_micros
 from windlass.errors import InstantError, PayloadError, ValidationError
 from windlass.model import names
 from windlass.model import payload as payloads
-from windlass.model.job import JobSpec
+from windlass.model.job import Carried, JobSpec
 from windlass.store.records import NewJob
 from windlass.tasks.registry import Registry
+
+_CARRIED = [name for name in Carried.__struct_fields__ if name != "payload"]
+"""What a job carries, in the order of NewJob, whose second field is the payload."""
+assert Carried.__struct_fields__[:2] == ("task", "payload")
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "queue": names.check_queue,
+    "max_attempts": names.check_max_attempts,
+    "key": names.check_key,
+    "priority": lambda priority: 0 if priority is None else names.check_priority(priority),
+    "flags": names.check_flags,
+    "keep": lambda keep: names.check_seconds(keep, "keep"),
+    "meta": payloads.encode_meta,
+}
+"""How a value is checked, and what the store is given for it; others go as they are."""
 
 
 class Preparer:
@@ -58,43 +73,24 @@ class Preparer:
                 f"specs must be a list of JobSpec, and {names.brief(spec)} is none", field="specs"
             )
         task = self._registry.find(names.check_task(spec.task))
-        queue, priority, flags = spec.queue, spec.priority, spec.flags
-        max_attempts = spec.max_attempts
+        carried = {name: getattr(spec, name) for name in _CARRIED}
         if task is not None:
-            options = task.options
-            max_attempts = options.max_attempts if max_attempts is None else max_attempts
-            queue = options.queue if queue is None else queue
-            priority = options.priority if priority is None else priority
-            flags = options.flags if flags is None else flags
+            carried["task"] = task.name
+            for name in ("queue", "priority", "flags", "max_attempts"):
+                if carried[name] is None:
+                    carried[name] = getattr(task.options, name)
         if spec.run_at is not None and spec.delay is not None:
             raise InstantError("give run_at or delay, not both", field="run_at")
-        name = spec.task if task is None else task.name
-        queue = names.check_queue(queue)
+        for name, check in _CHECKS.items():
+            carried[name] = check(carried[name])
         instant = names.check_instant(spec.run_at)
         run_at = None if instant is None else to_micros(instant)
         seconds = names.check_seconds(spec.delay, "delay")
         delay = 0 if seconds is None else round(seconds * 1e6)
-        max_attempts = names.check_max_attempts(max_attempts)
-        key, key_mode = names.check_key(spec.key), names.check_key_mode(spec.key_mode)
-        priority = 0 if priority is None else names.check_priority(priority)
-        flags = names.check_flags(flags)
-        keep = names.check_seconds(spec.keep, "keep")
-        meta = payloads.encode_meta(spec.meta)
+        key_mode = names.check_key_mode(spec.key_mode)
+        first, *rest = carried.values()  # by position: names would take longer for each job
 
         def make(payload: str) -> NewJob:
-            return NewJob(
-                name,
-                payload,
-                queue,
-                max_attempts,
-                key,
-                priority,
-                flags,
-                keep,
-                meta,
-                run_at=run_at,
-                delay=delay,
-                key_mode=key_mode,
-            )
+            return NewJob(first, payload, *rest, run_at=run_at, delay=delay, key_mode=key_mode)
 
         return make

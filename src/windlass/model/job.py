@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
@@ -47,6 +47,21 @@ class JobSpec(msgspec.Struct, frozen=True):
     flags: Sequence[str] | None = None
     keep: float | timedelta | None = None
     meta: Mapping[str, Any] | None = None
+
+
+class JobOptions(TypedDict, total=False):
+    """What `add_job` and `using` take by keyword: the fields of JobSpec."""
+
+    queue: str | None
+    run_at: datetime | None
+    delay: float | timedelta | None
+    max_attempts: int | None
+    key: str | None
+    key_mode: KeyMode
+    priority: int | None
+    flags: Sequence[str] | None
+    keep: float | timedelta | None
+    meta: Mapping[str, Any] | None
 
 
 Instant = Annotated[int, "instant"]

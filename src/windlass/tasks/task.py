@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from windlass.errors import TaskError
-from windlass.model.job import Job, JobSpec
-from windlass.model.names import KeyMode, check_task
+from windlass.model.job import Job, JobOptions, JobSpec
+from windlass.model.names import check_task
 from windlass.tasks.options import Executor, TaskOptions
 from windlass.tasks.signature import PayloadStyle, Style, TypedStyle
 
@@ -66,36 +65,9 @@ class Task(Generic[P, R]):
     def is_async(self) -> bool:
         return _is_async(self.function)
 
-    def using(
-        self,
-        *,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        key: str | None = None,
-        key_mode: KeyMode = "replace",
-        queue: str | None = None,
-        priority: int | None = None,
-        max_attempts: int | None = None,
-        flags: Sequence[str] | None = None,
-        keep: float | timedelta | None = None,
-        meta: Mapping[str, Any] | None = None,
-        connection: Any = None,
-    ) -> BoundTask[P]:
-        """The same task with these options for what is enqueued next."""
-        spec = JobSpec(
-            task=self.name,
-            run_at=run_at,
-            delay=delay,
-            key=key,
-            key_mode=key_mode,
-            queue=queue,
-            priority=priority,
-            max_attempts=max_attempts,
-            flags=flags,
-            keep=keep,
-            meta=meta,
-        )
-        return BoundTask(self, spec, connection)
+    def using(self, *, connection: Any = None, **options: Unpack[JobOptions]) -> BoundTask[P]:
+        """The same task with these options, JobSpec's fields, for what is enqueued next."""
+        return BoundTask(self, JobSpec(task=self.name, **options), connection)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """Add one job, blocking until it is stored. In async code use `aenqueue`."""
