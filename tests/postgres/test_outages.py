@@ -14,7 +14,9 @@ from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.proxy import FaultProxy
 from windlass import App
-from windlass.errors import OutcomeUnknownError
+from windlass.errors import OutcomeUnknownError, StoreUnavailableError
+from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres import schema as schemas
 
 LISTENERS = (
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
@@ -234,3 +236,25 @@ def test_an_enqueue_whose_answer_was_lost(pg18: Cluster) -> None:
         assert found == [(None, {"n": 1}), ("once", {"n": 2})]
 
     _through_a_proxy(pg18, work)
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_temporary"),
+    [
+        ("SELECT pg_terminate_backend(pg_backend_pid())", True),
+        ("SELECT 1 / 0", False),
+    ],
+    ids=["the server goes away", "the server refuses"],
+)
+def test_a_server_that_goes_away_while_the_schema_is_looked_at_is_waited_for(
+    url: str, monkeypatch: pytest.MonkeyPatch, statement: str, is_temporary: bool
+) -> None:
+    """`windlass run` waits for what is temporary, and ends with what is not."""
+
+    def prepare(connection: psycopg.Connection[Any], name: str, how: str) -> None:
+        connection.execute(statement.encode())
+
+    monkeypatch.setattr(schemas, "prepare", prepare)
+    with pytest.raises(StoreUnavailableError) as told:
+        asyncio.run(PostgresStore(url).open())
+    assert told.value.is_temporary is is_temporary

@@ -201,7 +201,10 @@ class PostgresStore:
                 ) from error
             except psycopg.Error as error:
                 raise StoreUnavailableError(
-                    f"cannot install the schema {self.schema!r}: {one_line(error)}"
+                    f"cannot install the schema {self.schema!r}: {one_line(error)}",
+                    is_temporary=isinstance(
+                        error, psycopg.OperationalError | psycopg.InterfaceError
+                    ),
                 ) from error
 
     async def close(self) -> None:
