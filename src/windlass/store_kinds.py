@@ -9,6 +9,7 @@ of store is one subclass of `Kind` and one entry in `KINDS`.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -23,19 +24,19 @@ _DATABASE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SUGGESTED = "use sqlite:///jobs.db, postgresql://… or memory://"
 
 
-class Kind:
+class Kind(ABC):
     """One kind of store. The answers here are those of a server without a schema of ours."""
 
     is_postgres = False
     """Whether the database is PostgreSQL and this program connects to it directly."""
 
+    @abstractmethod
     def make(self, settings: Settings, clock: Clock, *, look_only: bool = False) -> Store:
         """The store that `settings.url` names, not opened yet.
 
         With `look_only` opening it makes and changes nothing; a server's database is left as it
         is by the setting `migrate`.
         """
-        raise NotImplementedError
 
     def schema_sql(self, settings: Settings) -> str:
         """The statements that make the schema; ConfigError where there is none to print."""

@@ -1,6 +1,6 @@
 """Which batches are done: those of whose jobs none is in this program's hands any more.
 
-A claim of many jobs writes one lease for all of them (`migrations/0003_batches.sql`). When the last
+A claim of many jobs writes one lease for all of them (`sql/batches/`). When the last
 of them is settled its row in the database is of no use; the next claim takes it away. What is
 forgotten here costs a little and loses nothing: the keeper's questions spread batches that grow
 old, and a worker's end spreads all of its own.

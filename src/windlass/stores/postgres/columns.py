@@ -221,7 +221,6 @@ PLACES = {
     "{request_of_spec}": _request({name: f"s.{column}" for name, column in _SPEC.items()}),
     "{request_of_call}": _request(_SPEC),
     "{replaced_by_request}": _replaced("r"),
-    "{replaced_by_given}": _replaced("g"),
     "{replaced_by_excluded}": _replaced("excluded"),
     "{begun_anew}": "attempts = 0, resets = 0, suspect = false, last_error = NULL, errors = NULL,"
     " progress = NULL, log = NULL, finished_at = NULL",
