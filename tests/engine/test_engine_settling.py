@@ -186,8 +186,8 @@ def _settler(bench: Bench, **hooks: Any) -> settler.Settler:
         bench.store,
         outage,
         scoped(None, "test"),
-        hooks.get("before", nothing),
-        hooks.get("after", nothing),
+        before=hooks.get("before", nothing),
+        after=hooks.get("after", nothing),
     )
 
 

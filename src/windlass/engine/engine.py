@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.clock import SYSTEM, Clock
 from windlass.engine import switching
-from windlass.engine.claimer import Claimer, ForbiddenFlags
+from windlass.engine.claimer import Claimer, ClaimerLinks, ClaimOptions, ForbiddenFlags
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Handler
 from windlass.engine.keeper import Keeper, KeeperHost, KeeperTask, KeeperThread
@@ -30,6 +30,7 @@ from windlass.engine.reporter import Reporter
 from windlass.engine.scheduler import Scheduler, Scheduling
 from windlass.engine.settler import DONE, Settler
 from windlass.engine.slots import Slots
+from windlass.engine.tools import Tools
 from windlass.errors import StoreError
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
@@ -123,29 +124,25 @@ class Engine:
         outage = Outage(self._logger)
         self._outage = outage
         self._noter = Noter(self._store, self._logger)
-        self._reporter = Reporter(
-            self._handler, self._around, events=self._events, logger=self._logger, worker=self
-        )
+        tools = Tools(self._clock, self._logger, self._events, worker=self)
+        self._reporter = Reporter(self._handler, self._around, tools)
         self._settler = Settler(
             self._store,
             outage.sibling(),
             self._logger,
-            self._before_settling,
-            self._after_settling,
-            lambda: self._slots.buffered,
-            lambda batch: self._slots.asks.settled(batch),
+            before=self._before_settling,
+            after=self._after_settling,
+            tried=lambda batch: self._slots.asks.settled(batch),
+            buffered=lambda: self._slots.buffered,
         )
         self._slots = Slots(
             options.slots,
             self._handler,
             self._around,
             self._settler,
+            tools,
             held=self._held,
-            clock=self._clock,
-            events=self._events,
-            logger=self._logger,
             hungry=self._on_hungry,
-            worker=self,
             on_note=self._on_note,
             max_resets=options.max_resets,
         )
@@ -153,20 +150,21 @@ class Engine:
             self._store,
             self._slots,
             self._handler,
-            worker=self,
-            worker_id=self.id,
-            lease=options.lease,
-            poll_interval=options.poll_interval,
-            prefetch=options.prefetch,
-            forbidden_flags=options.forbidden_flags,
-            max_jobs=options.max_jobs,
-            once=options.once,
-            events=self._events,
-            clock=self._clock,
-            finished=self._on_finished,
-            logger=self._logger,
-            held=lambda: len(self._held),
-            is_fenced=lambda: self._leases.is_past_fence,
+            ClaimOptions(
+                worker_id=self.id,
+                lease=options.lease,
+                poll_interval=options.poll_interval,
+                prefetch=options.prefetch,
+                forbidden_flags=options.forbidden_flags,
+                max_jobs=options.max_jobs,
+                once=options.once,
+            ),
+            tools,
+            ClaimerLinks(
+                in_hand=lambda: len(self._held),
+                is_fenced=lambda: self._leases.is_past_fence,
+                finished=self._on_finished,
+            ),
         )
         self._claiming = self._loop("claimer", self._claimer.step)
         self._promoter = Promoter(self._store, options.poll_interval, self._clock)
@@ -186,14 +184,7 @@ class Engine:
             self._loops.append(self._loop("lookout", lookout.step, first_delay=SOON))
         self._scheduler: Scheduler | None = None
         if self._scheduling is not None and self._scheduling.schedules:
-            scheduler = Scheduler(
-                self._scheduling,
-                poll_interval=options.poll_interval,
-                clock=self._clock,
-                events=self._events,
-                logger=self._logger,
-                worker=self,
-            )
+            scheduler = Scheduler(self._scheduling, options.poll_interval, tools)
             self._scheduler = scheduler
             self._loops.append(self._loop("scheduler", scheduler.step))
 

@@ -18,9 +18,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from windlass.clock import Clock, to_datetime
+from windlass.clock import to_datetime
+from windlass.engine.tools import Tools
 from windlass.errors import (
     SchemaTooNewError,
     StoreBusyError,
@@ -30,8 +31,6 @@ from windlass.errors import (
 )
 from windlass.model.cron import Schedule
 from windlass.model.cron.timetable import Timetable
-from windlass.observe.events import Events
-from windlass.observe.logs import Scoped
 from windlass.store.port import Store
 from windlass.store.schedules import FireVerdict, KnownSchedule, jobs_at
 
@@ -144,22 +143,13 @@ class Plan:
 class Scheduler:
     """All schedules of one worker. A step fires at most one batch of each."""
 
-    def __init__(
-        self,
-        scheduling: Scheduling,
-        *,
-        poll_interval: float,
-        clock: Clock,
-        events: Events,
-        logger: Scoped,
-        worker: Any,
-    ) -> None:
+    def __init__(self, scheduling: Scheduling, poll_interval: float, tools: Tools) -> None:
         self._store, self._schedules = scheduling
         self._look_every = poll_interval * LOOK_EVERY
-        self._clock = clock
-        self._events = events
-        self._logger = logger
-        self._worker = worker
+        self._clock = tools.clock
+        self._events = tools.events
+        self._logger = tools.logger
+        self._worker = tools.worker
         self._plans: list[Plan] | None = None
         self._started_at: float | None = None
 

@@ -24,9 +24,6 @@ from windlass.observe.logs import Scoped
 from windlass.store.port import WorkStore
 from windlass.store.records import Cancel, Complete, Fail, Outcome, Release, Settled, Verdict
 
-Before = Callable[[Sequence[Delivery]], Awaitable[None]]
-After = Callable[[Sequence[Delivery], Sequence[Settled]], Awaitable[None]]
-
 DONE = Settled(Verdict.APPLIED, JobState.COMPLETED)
 """The usual answer."""
 
@@ -48,18 +45,22 @@ class Settler:
         store: WorkStore,
         outage: Outage,
         logger: Scoped,
-        before: Before,
-        after: After,
-        ahead: Callable[[], int] = lambda: 0,
+        *,
+        before: Callable[[Sequence[Delivery]], Awaitable[None]],
+        after: Callable[[Sequence[Delivery], Sequence[Settled]], Awaitable[None]],
         tried: Callable[[Sequence[Delivery]], None] = lambda batch: None,
+        buffered: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`before` hears of a batch before it is written, `tried` when the store has answered, and
+        `after` what became of those in it that need not be tried again. `buffered` says how many
+        jobs lie ready."""
         self._store = store
         self._outage = outage
         self._logger = logger
         self._before = before
         self._after = after
-        self._ahead = ahead
         self._tried = tried
+        self._buffered = buffered
         self._waiting: list[Delivery] = []
         self._task: asyncio.Task[None] | None = None
         self._held: list[Delivery] = []
@@ -123,7 +124,7 @@ class Settler:
         time = asyncio.get_running_loop().time
         until = time() + GATHER
         seen = 0
-        while seen < len(self._waiting) < MOST_AT_ONCE and self._ahead() and time() < until:
+        while seen < len(self._waiting) < MOST_AT_ONCE and self._buffered() and time() < until:
             seen = len(self._waiting)
             await asyncio.sleep(0)
 

@@ -18,15 +18,13 @@ from typing import Any
 
 import msgspec
 
-from windlass.clock import Clock
 from windlass.engine import forking, outcomes
 from windlass.engine.asks import Asks, may_follow
 from windlass.engine.delivery import Delivery
+from windlass.engine.demand import Load
 from windlass.engine.handler import Handler, Plan, Run, Waiting, begin, maybe_await
 from windlass.engine.settler import Settler
-from windlass.model.names import DEFAULT_MAX_RESETS
-from windlass.observe.events import Events
-from windlass.observe.logs import Scoped
+from windlass.engine.tools import Tools
 from windlass.store.records import CANCEL, RELEASE, Lease, Outcome
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.context import Context, Surroundings
@@ -50,34 +48,29 @@ class Slots:
         handler: Handler,
         around: Surroundings,
         settler: Settler,
+        tools: Tools,
         *,
         held: dict[int, Delivery],
-        clock: Clock,
-        events: Events,
-        logger: Scoped,
         hungry: Callable[[], None],
-        worker: Any,
         on_note: Callable[[Delivery], None],
-        max_resets: int = DEFAULT_MAX_RESETS,
+        max_resets: int,
     ) -> None:
         self.count = count
         self.running = 0
         self.preparing = 0
-        """Jobs whose `pre_handle` has not ended yet."""
         self.pace: float | None = None
-        """Seconds a job takes, averaged over the recent ones; None before the first."""
         self.low_water = 0
         """Ask for more, once, when fewer than this are left in the buffer."""
         self._handler = handler
         self._around = around
         self._settler = settler
         self._held = held
-        self._clock = clock
-        self._events = events
-        self._start_listeners = events.listeners("job:start")
-        self._logger = logger
+        self._clock = tools.clock
+        self._events = tools.events
+        self._start_listeners = tools.events.listeners("job:start")
+        self._logger = tools.logger
+        self._worker = tools.worker
         self._hungry = hungry
-        self._worker = worker
         self._on_note = on_note
         self._max_resets = max_resets
         self.accused: Delivery | None = None
@@ -111,9 +104,14 @@ class Slots:
         return len(self._buffer)
 
     @property
-    def free(self) -> int:
-        """Slots that neither run a job nor have one waiting for them."""
-        return max(0, self.count - self.running - len(self._buffer))
+    def load(self) -> Load:
+        return Load(
+            slots=self.count,
+            running=self.running,
+            buffered=len(self._buffer),
+            preparing=self.preparing,
+            pace=self.pace,
+        )
 
     def feed(self, leases: Sequence[Lease], owned_until: Mapping[str, float]) -> bool:
         """Take claimed jobs, which come in their order. Those that precede buffered ones go before
