@@ -938,6 +938,11 @@ class PausesNotListed(MemoryStore):
 # ── who runs what ──
 
 
+@killed_by("roster.a_queue_says_that_it_keeps_a_roster")
+class SecretRoster(MemoryStore):
+    capabilities = msgspec.structs.replace(MemoryStore.capabilities, roster=False)
+
+
 @killed_by("roster.a_stranger_cannot_be_introduced")
 class StrangersIntroduced(MemoryStore):
     async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:

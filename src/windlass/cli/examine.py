@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from windlass.app import App
 from windlass.cli.output import plural
@@ -137,8 +137,8 @@ async def _database(app: App, findings: list[Finding]) -> None:
     file = database_file(app.settings.url)
     if file is not None:
         findings += _sqlite(store, file)
-    if isinstance(store, Examinable):
-        findings += await store.examine()
+    if store.capabilities.examination:
+        findings += await cast(Examinable, store).examine()
     unusable = {"no_schema", "graphile_schema", "schema_too_old"}
     if not any(finding.code in unusable for finding in findings):
         findings += await _workers_and_jobs(app, store)

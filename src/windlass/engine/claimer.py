@@ -77,6 +77,7 @@ class Claimer:
         self._poll_interval = options.poll_interval
         self._most_ahead = MOST_AHEAD if options.prefetch is None else options.prefetch
         self._left = options.max_jobs
+        self._must_promote = options.once and store.capabilities.upkeep
         self._pre_dequeue = getattr(handler, "pre_dequeue", None)
         self._tasks = tuple(handler.tasks)
         self._longer = {
@@ -171,7 +172,8 @@ class Claimer:
         has_suspects = self._slots.feed(leases, owned_until)
         if suspects:
             self._slots.asks.for_suspects = has_suspects  # there may be more of them
-        if self._options.once and len(leases) < wanted and await self._store.promote(MOST_PROMOTED):
+        is_short = len(leases) < wanted
+        if self._must_promote and is_short and await self._store.promote(MOST_PROMOTED):
             self._hinted = True  # what was due is ready only now
         return self._took(leases, wanted)
 

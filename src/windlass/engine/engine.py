@@ -8,8 +8,8 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -34,6 +34,7 @@ from windlass.engine.tools import Tools
 from windlass.errors import StoreError
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
+from windlass.store.hints import ignore_due
 from windlass.store.port import Lifeline, Listening, Roster
 from windlass.store.records import Release, Settled, Verdict
 from windlass.tasks.abort import AbortReason
@@ -54,7 +55,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     lease: float = 30.0
     poll_interval: float = 2.0
     reap_interval: float | None = 5.0
-    """None leaves the jobs of dead workers to others."""
+    """None leaves the jobs of dead workers to others, as a store without `upkeep` does anyway."""
     grace: float = 25.0
     max_resets: int = 5
     renew_every: float | None = None
@@ -170,23 +171,25 @@ class Engine:
         self._promoter = Promoter(self._store, options.poll_interval, self._clock)
         self._promoting = self._loop("promoter", self._promoter.step)
         self._noting = self._loop("noter", self._noter.step, first_delay=None)
-        self._loops = [
-            self._claiming,
-            self._promoting,
-            self._noting,
-            self._loop("pruner", Pruner(self._store).step, first_delay=PRUNE_AFTER),
-        ]
-        if (interval := options.reap_interval) is not None:
-            reaper = Reaper(self._store, interval, options.max_resets, self._logger)
-            self._loops.append(self._loop("reaper", reaper.step, first_delay=interval))
-        if isinstance(self._store, Roster) and not options.once:
-            lookout = Lookout(self._store, self.id, self.tasks, self._logger)
+        self._loops = [self._claiming, self._noting]
+        if self._store.capabilities.upkeep:
+            self._loops += self._upkeep()
+        if self._store.capabilities.roster and not options.once:
+            roster = cast(Roster, self._store)
+            lookout = Lookout(roster, self.id, self.tasks, self._logger)
             self._loops.append(self._loop("lookout", lookout.step, first_delay=SOON))
         self._scheduler: Scheduler | None = None
         if self._scheduling is not None and self._scheduling.schedules:
             scheduler = Scheduler(self._scheduling, options.poll_interval, tools)
             self._scheduler = scheduler
             self._loops.append(self._loop("scheduler", scheduler.step))
+
+    def _upkeep(self) -> Iterator[Loop]:
+        yield self._promoting
+        yield self._loop("pruner", Pruner(self._store).step, first_delay=PRUNE_AFTER)
+        if (interval := self.options.reap_interval) is not None:
+            reaper = Reaper(self._store, interval, self.options.max_resets, self._logger)
+            yield self._loop("reaper", reaper.step, first_delay=interval)
 
     def _loop(self, name: str, step: Any, first_delay: float | None = 0.0) -> Loop:
         return Loop(
@@ -207,7 +210,8 @@ class Engine:
         self._keeper = self._host(lifeline)
         self._keeper.start()
         self._slots.start()
-        self._unsubscribe = self._store.subscribe(self._on_hint, self._listening, self._on_due)
+        due = self._on_due if self._store.capabilities.upkeep else ignore_due
+        self._unsubscribe = self._store.subscribe(self._on_hint, self._listening, due)
         for loop in self._loops:
             loop.start()
 

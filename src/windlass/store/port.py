@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
@@ -152,7 +152,7 @@ class WorkStore(Protocol):
     async def retire(self, worker: str) -> None:
         """Forget a worker that stops; whatever it still holds is handed back."""
 
-    # ── upkeep ──
+    # ── upkeep; workers call these where the capability `upkeep` says so ──
     async def reap(self, limit: int, max_resets: int) -> Reaped:
         """Take back jobs of workers whose leases ran out.
 
@@ -174,9 +174,9 @@ class WorkStore(Protocol):
     async def get(self, job_id: int) -> Job | None: ...
 
 
-@runtime_checkable
 class Roster(Protocol):
-    """Which workers run which tasks; a store whose work is all of one kind need not know."""
+    """Which workers run which tasks; a store whose work is all of one kind need not know, and its
+    capability `roster` says so."""
 
     async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
         """Remember which tasks a worker runs; False if there is no such worker, or not yet."""

@@ -343,13 +343,18 @@ class Capabilities(msgspec.Struct, frozen=True):
 
     `shared`: other processes see the same jobs. `durable`: jobs outlive the process.
     `transactions`: a handler can settle its job and add others in one step. `sql`: handlers and
-    callers can write data of their own with them, on connections to the same database.
+    callers can write data of their own with them, on connections to the same database. `upkeep`:
+    the workers of this store promote, reap and prune; where it is False, another program does.
+    `roster`: it is a `Roster`. `examination`: it is a `findings.Examinable`.
     """
 
     shared: bool
     durable: bool
     transactions: bool
     sql: bool
+    upkeep: bool = True
+    roster: bool = False
+    examination: bool = False
 
 
 class Note(msgspec.Struct, frozen=True):

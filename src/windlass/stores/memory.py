@@ -51,7 +51,9 @@ from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 class MemoryStore:
     """All jobs in dictionaries, under one lock."""
 
-    capabilities = Capabilities(shared=False, durable=False, transactions=True, sql=False)
+    capabilities = Capabilities(
+        shared=False, durable=False, transactions=True, sql=False, roster=True
+    )
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock

@@ -119,7 +119,9 @@ class PostgresStore:
     depends on the session.
     """
 
-    capabilities = Capabilities(shared=True, durable=True, transactions=True, sql=True)
+    capabilities = Capabilities(
+        shared=True, durable=True, transactions=True, sql=True, roster=True, examination=True
+    )
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ class SqliteStore:
     With `look_only` nothing is made or changed: no file, no table, no journal mode.
     """
 
-    capabilities = Capabilities(shared=True, durable=True, transactions=True, sql=True)
+    capabilities = Capabilities(shared=True, durable=True, transactions=True, sql=True, roster=True)
 
     def __init__(
         self,

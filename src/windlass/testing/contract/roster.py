@@ -11,6 +11,11 @@ CASES = case.cases
 
 
 @case
+async def a_queue_says_that_it_keeps_a_roster(kit: Kit) -> None:
+    assert kit.store.capabilities.roster, "workers would introduce themselves to no one"
+
+
+@case
 async def a_stranger_cannot_be_introduced(kit: Kit) -> None:
     assert not await kit.store.introduce("w", ["t"])
     kit.renew(worker="w")
