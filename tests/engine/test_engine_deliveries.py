@@ -116,7 +116,7 @@ async def test_a_job_handed_back_and_claimed_again_is_not_stopped_by_the_old_ans
     job = await t.aenqueue()
     await wait_until(lambda: bool(starts))
     keeper = runner.worker._leases
-    [first] = list(runner.worker._held.values())
+    [first] = list(runner.worker._in_hand.values())
     lost = Renewal(lost={job.id: LostReason.TAKEN_BY_ANOTHER_WORKER})
     first.outcome = RELEASE
     await store.settle([(first.lease, RELEASE)])
@@ -258,7 +258,7 @@ async def test_a_job_is_settled_when_its_thread_has_ended(
     if how == "cancel":
         await app.client.cancel_jobs([job.id])
     elif how == "late answer":
-        [delivery] = list(runner.worker._held.values())
+        [delivery] = list(runner.worker._in_hand.values())
         delivery.stop(AbortReason.TAKEN_BY_ANOTHER_WORKER)
     await asyncio.sleep(60)
     found = await bench.get(job)

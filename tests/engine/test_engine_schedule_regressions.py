@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from tests.engine.schedule_kit import Heard, ScheduleBench, over_days
-from windlass.engine.scheduler import Plan
+from windlass.engine.scheduler import ScheduleState
 from windlass.errors import StoreBusyError
 
 
@@ -66,7 +66,7 @@ async def test_a_worker_that_ends_fires_what_is_due(bench: ScheduleBench) -> Non
 @over_days
 async def test_an_idle_schedule_is_worked_out_once(bench: ScheduleBench) -> None:
     with mock.patch.object(
-        Plan, "rest_until_next", autospec=True, side_effect=Plan.rest_until_next
+        ScheduleState, "rest_until_next", autospec=True, side_effect=ScheduleState.rest_until_next
     ) as worked_out:
         await bench.work("0 4 * * * t\n0 0 29 2 * u")
         await bench.until("2026-01-01T03:59")

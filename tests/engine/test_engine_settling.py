@@ -78,7 +78,7 @@ async def test_a_settle_whose_answer_was_lost_ends_the_job_once(bench: Bench) ->
     assert bench.seen == [1]
     verdicts = [answer.verdict for _, _, answer in bench.ledger.settled]
     assert verdicts == [Verdict.APPLIED, Verdict.LOST]
-    assert not runner.worker._held
+    assert not runner.worker._in_hand
 
 
 @virtual
@@ -103,7 +103,7 @@ async def test_a_lost_answer_is_reported_as_what_it_was(bench: Bench) -> None:
     await bad.aenqueue()
     await asyncio.sleep(5)
     assert bench.seen == [("success", "good"), ("error", "bad")]
-    assert not runner.worker._held
+    assert not runner.worker._in_hand
 
 
 @virtual
@@ -120,7 +120,7 @@ async def test_what_an_open_transaction_holds_is_settled_later(bench: Bench) -> 
     await asyncio.sleep(0.5)
     assert bench.seen == [0, 1, 2]
     assert [job.id for job in await bench.app.client.list_jobs()] == [jobs[1].id]
-    assert list(runner.worker._held) == [jobs[1].id]
+    assert list(runner.worker._in_hand) == [jobs[1].id]
     stopping = asyncio.ensure_future(runner.stop())
     await asyncio.sleep(5)
     assert not stopping.done()

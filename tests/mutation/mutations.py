@@ -163,7 +163,7 @@ MUTATIONS = (
         "An answer about leases stops only the deliveries that were asked about.",
         f"{_ENGINE}/keeper.py",
         "for delivery in asked:\n            job_id",
-        "for delivery in list(self._held.values()):\n            job_id",
+        "for delivery in list(self._in_hand.values()):\n            job_id",
         (
             "tests/engine/test_engine_deliveries.py"
             "::test_an_answer_is_about_the_delivery_that_was_asked_about[taken-check]",

@@ -64,7 +64,7 @@ class Settings(msgspec.Struct, frozen=True):
     """Worker w1 runs no job with the flag red."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class SimulationPlan(msgspec.Struct, frozen=True):
     """One run."""
 
     seed: int
@@ -76,7 +76,7 @@ class Plan(msgspec.Struct, frozen=True):
     def events(self) -> tuple[Action | Fault, ...]:
         return (*self.actions, *self.faults)
 
-    def with_events(self, events: list[Action | Fault]) -> Plan:
+    def with_events(self, events: list[Action | Fault]) -> SimulationPlan:
         return msgspec.structs.replace(
             self,
             actions=tuple(event for event in events if isinstance(event, Action)),
@@ -84,14 +84,14 @@ class Plan(msgspec.Struct, frozen=True):
         )
 
 
-def encode(plan: Plan) -> str:
+def encode(plan: SimulationPlan) -> str:
     return msgspec.json.format(msgspec.json.encode(plan), indent=1).decode()
 
 
-decode = msgspec.json.Decoder(Plan).decode
+decode = msgspec.json.Decoder(SimulationPlan).decode
 
 
-def make_plan(seed: int) -> Plan:
+def make_plan(seed: int) -> SimulationPlan:
     """The plan of a seed."""
     return _Maker(seed).make()
 
@@ -146,7 +146,7 @@ class _Maker:
         # Some runs are about the keeper: its calls are slow while jobs go back and come again.
         self._is_about_keeper = self._chance.random() < 0.3
 
-    def make(self) -> Plan:
+    def make(self) -> SimulationPlan:
         chance = self._chance
         settings = Settings(
             workers=chance.choice((1, 1, 2) if self._is_about_keeper else (1, 2, 2, 3)),
@@ -175,7 +175,7 @@ class _Maker:
         actions.sort(key=lambda action: action.at)
         counts = (8, 16) if self._is_about_keeper else (0, 3, 8, 20)
         faults = [self._fault() for _ in range(chance.choice(counts))]
-        return Plan(self._seed, settings, tuple(actions), tuple(faults))
+        return SimulationPlan(self._seed, settings, tuple(actions), tuple(faults))
 
     def _at(self, first: float = 0.0, last: float = CHAOS) -> float:
         return round(self._chance.uniform(first, last), 2)

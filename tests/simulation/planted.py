@@ -41,10 +41,10 @@ def answers_by_job() -> AbstractContextManager[Any]:
 
     def obey(self: Keeper, renewal: Renewal, asked: Any) -> None:
         for job_id, reason in renewal.lost.items():
-            if (delivery := self._held.get(job_id)) is not None:
+            if (delivery := self._in_hand.get(job_id)) is not None:
                 delivery.stop(AbortReason(reason.value))
         for job_id in renewal.cancel:
-            if (delivery := self._held.get(job_id)) is not None:
+            if (delivery := self._in_hand.get(job_id)) is not None:
                 delivery.stop(AbortReason.CANCELLED)
 
     return mock.patch.object(Keeper, "_obey", obey)

@@ -23,7 +23,7 @@ from tests.simulation.plan import (
     REAP,
     WORKERS,
     Action,
-    Plan,
+    SimulationPlan,
 )
 from tests.simulation.virtual_threads import (
     PROCESS,
@@ -71,7 +71,7 @@ REGISTRY = handlers.make_registry()
 class Report:
     """What became of a run."""
 
-    plan: Plan
+    plan: SimulationPlan
     violations: list[str] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
 
@@ -81,7 +81,7 @@ class Report:
         return self.violations[0].partition(":")[0] if self.violations else ""
 
 
-def run(plan: Plan) -> Report:
+def run(plan: SimulationPlan) -> Report:
     """Run a plan to its end; whatever is wrong is in the report."""
     loop = SimulationLoop(_LIMIT)
     state = random.getstate()
@@ -356,7 +356,7 @@ def _preparer() -> Preparer:
 class World:
     """One run."""
 
-    def __init__(self, plan: Plan, loop: SimulationLoop) -> None:
+    def __init__(self, plan: SimulationPlan, loop: SimulationLoop) -> None:
         self.plan = plan
         self.loop = loop
         self.ledger = Ledger(loop.time)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from windlass.engine.demand import MOST_AHEAD, Demand, demand, demand_one_by_one
-from windlass.engine.handler import Handler, maybe_await
+from windlass.engine.handler import EngineHandler, maybe_await
 from windlass.engine.slots import Slots
 from windlass.engine.tools import Tools
 from windlass.store.port import WorkStore
@@ -61,7 +61,7 @@ class Claimer:
         self,
         store: WorkStore,
         slots: Slots,
-        handler: Handler,
+        handler: EngineHandler,
         options: ClaimOptions,
         tools: Tools,
         links: ClaimerLinks,

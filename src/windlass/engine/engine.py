@@ -17,11 +17,11 @@ from windlass.clock import SYSTEM, Clock
 from windlass.engine import switching
 from windlass.engine.claimer import Claimer, ClaimerLinks, ClaimOptions, ForbiddenFlags
 from windlass.engine.delivery import Delivery
-from windlass.engine.handler import Handler
+from windlass.engine.handler import EngineHandler
 from windlass.engine.keeper import Keeper, KeeperHost, KeeperTask, KeeperThread
 from windlass.engine.lookout import SOON, Lookout
 from windlass.engine.loop import Loop
-from windlass.engine.noter import Noter
+from windlass.engine.note_writer import NoteWriter
 from windlass.engine.outage import Outage
 from windlass.engine.promoter import Promoter
 from windlass.engine.pruner import Pruner
@@ -81,7 +81,7 @@ class Engine:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: EngineHandler,
         around: Surroundings,
         options: EngineOptions,
         *,
@@ -109,7 +109,7 @@ class Engine:
         self._clock = clock
         self._keeper_on_loop = keeper_on_loop
         self._logger = scoped(around.logger, "worker", worker_id=self.id)
-        self._held: dict[int, Delivery] = {}
+        self._in_hand: dict[int, Delivery] = {}
         self._hurry = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._drain: asyncio.Task[None] | None = None
@@ -124,7 +124,7 @@ class Engine:
         options = self.options
         outage = Outage(self._logger)
         self._outage = outage
-        self._noter = Noter(self._store, self._logger)
+        self._note_writer = NoteWriter(self._store, self._logger)
         tools = Tools(self._clock, self._logger, self._events, worker=self)
         self._reporter = Reporter(self._handler, self._around, tools)
         self._settler = Settler(
@@ -142,7 +142,7 @@ class Engine:
             self._around,
             self._settler,
             tools,
-            held=self._held,
+            in_hand=self._in_hand,
             hungry=self._on_hungry,
             on_note=self._on_note,
             max_resets=options.max_resets,
@@ -162,7 +162,7 @@ class Engine:
             ),
             tools,
             ClaimerLinks(
-                in_hand=lambda: len(self._held),
+                in_hand=lambda: len(self._in_hand),
                 is_fenced=lambda: self._leases.is_past_fence,
                 finished=self._on_finished,
             ),
@@ -170,7 +170,7 @@ class Engine:
         self._claiming = self._loop("claimer", self._claimer.step)
         self._promoter = Promoter(self._store, options.poll_interval, self._clock)
         self._promoting = self._loop("promoter", self._promoter.step)
-        self._noting = self._loop("noter", self._noter.step, first_delay=None)
+        self._noting = self._loop("note-writer", self._note_writer.step, first_delay=None)
         self._loops = [self._claiming, self._noting]
         if self._store.capabilities.upkeep:
             self._loops += self._upkeep()
@@ -220,7 +220,7 @@ class Engine:
             self.id,
             self.options.lease,
             lifeline,
-            self._held,
+            self._in_hand,
             clock=self._clock,
             outage=self._outage.sibling(),
             logger=self._logger,
@@ -276,7 +276,7 @@ class Engine:
                 self._logger.warning("told %d running jobs to stop; they go back", count)
             if not await self._slots.join(LAST_WORDS):
                 self.handlers_left = not await self._slots.kill()
-        await self._noter.step()
+        await self._note_writer.step()
         await self._noting.stop()
         await self._finish_settling()
         await self._finish_hooks()
@@ -333,7 +333,7 @@ class Engine:
             self._claiming.wake()
 
     def _on_note(self, delivery: Delivery) -> None:
-        self._noter.add(delivery)
+        self._note_writer.add(delivery)
         self._noting.wake()
 
     def _on_refused(self, error: StoreError) -> None:
@@ -371,15 +371,15 @@ class Engine:
         self._claiming.wake()
 
     async def _before_settling(self, batch: Sequence[Delivery]) -> None:
-        if self._noter.is_busy:
-            await self._noter.flush([delivery for delivery in batch if delivery.notes])
+        if self._note_writer.is_busy:
+            await self._note_writer.flush([delivery for delivery in batch if delivery.notes])
 
     async def _after_settling(self, batch: Sequence[Delivery], settled: Sequence[Settled]) -> None:
-        held = self._held
+        in_hand = self._in_hand
         for delivery in batch:
             job_id = delivery.lease.job_id
-            if held.get(job_id) is delivery:
-                del held[job_id]
+            if in_hand.get(job_id) is delivery:
+                del in_hand[job_id]
         if (accused := self._slots.accused) is not None and accused in batch:
             self._slots.accused = None
             self._claimer.hinted()  # others like it were left in the store
@@ -389,7 +389,7 @@ class Engine:
             self._tell(batch, settled, is_heard=is_heard)
         else:
             self.completed += len(batch)
-        if self._claimer.is_exhausted and not held:
+        if self._claimer.is_exhausted and not in_hand:
             self._on_finished("max_jobs")
         if self.options.once:
             self._claimer.hinted()

@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.clock import to_datetime
 from windlass.engine.delivery import Delivery
-from windlass.engine.handler import Handler, maybe_await
+from windlass.engine.handler import EngineHandler, maybe_await
 from windlass.engine.tools import Tools
 from windlass.errors import PayloadError, RetryAfter, RetryAt
 from windlass.model.job import Job, JobState
@@ -22,7 +22,7 @@ _ENDINGS = ("job:success", "job:error", "job:failed", "job:complete")
 class Reporter:
     """Logs outcomes and emits job events. `is_heard` spares reports that nothing would receive."""
 
-    def __init__(self, handler: Handler, around: Surroundings, tools: Tools) -> None:
+    def __init__(self, handler: EngineHandler, around: Surroundings, tools: Tools) -> None:
         self._post_handle = getattr(handler, "post_handle", None)
         self.has_hook = self._post_handle is not None
         self._around = around

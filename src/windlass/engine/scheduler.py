@@ -46,7 +46,7 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 LONGEST_WAIT = 10.0
 """The longest pause after a failure, and while an open transaction is waited for."""
-PLANS_AT_ONCE = 50
+SCHEDULES_AT_ONCE = 50
 _NEVER = 2**62
 
 
@@ -79,7 +79,7 @@ class Stretch:
         return [first, *itertools.islice(batch, most - 1)]
 
 
-class Plan:
+class ScheduleState:
     """One schedule, as this worker sees it."""
 
     def __init__(self, schedule: Schedule, known: KnownSchedule, since: int) -> None:
@@ -150,26 +150,26 @@ class Scheduler:
         self._events = tools.events
         self._logger = tools.logger
         self._worker = tools.worker
-        self._plans: list[Plan] | None = None
+        self._states: list[ScheduleState] | None = None
         self._started_at: float | None = None
 
     async def step(self) -> float | None:
         if self._started_at is None:
             self._started_at = self._clock.monotonic()
         now = await self._store.now()
-        if self._plans is None:
+        if self._states is None:
             # A worker has started even if the database did not answer it for a while.
             waited = self._clock.monotonic() - self._started_at
-            self._plans = await self._begin(now - round(waited * 1e6))
+            self._states = await self._begin(now - round(waited * 1e6))
         waits: list[float] = []
-        for number, plan in enumerate(tuple(self._plans), 1):
+        for number, state in enumerate(tuple(self._states), 1):
             try:
-                waits.append(await self._attend(plan, now))
+                waits.append(await self._attend(state, now))
             except StoreBusyError as error:
                 # It has waited, and the next might too: those that cannot have their turn first.
-                self._pause(plan, error)
+                self._pause(state, error)
                 return 0.0
-            if number % PLANS_AT_ONCE == 0:
+            if number % SCHEDULES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # jobs run on this event loop too
         return min(waits, default=None)
 
@@ -178,56 +178,56 @@ class Scheduler:
 
         A backfill is left to that worker; the database knows how far it is.
         """
-        self._plans = [plan for plan in self._plans or () if not plan.is_backfilling]
-        if self._plans:
+        self._states = [state for state in self._states or () if not state.is_backfilling]
+        if self._states:
             await self.step()
 
-    async def _begin(self, started: int) -> list[Plan]:
+    async def _begin(self, started: int) -> list[ScheduleState]:
         known = await self._store.know(self._schedules)
         # An instant that comes just then is on time.
-        plans = [
-            Plan(schedule, told, started - 1)
+        states = [
+            ScheduleState(schedule, told, started - 1)
             for schedule, told in zip(self._schedules, known, strict=True)
         ]
         names = [schedule.identifier for schedule in self._schedules]
         self._logger.info("schedules: %s", ", ".join(names))
-        for plan in plans:
-            self._tell_start(plan)
+        for state in states:
+            self._tell_start(state)
         self._events.emit("cron:started", worker=self._worker, schedules=self._schedules)
         # Only schedules with a key may have to wait for an open transaction, so they come last.
-        return sorted(plans, key=lambda plan: plan.schedule.key is not None)
+        return sorted(states, key=lambda state: state.schedule.key is not None)
 
-    async def _attend(self, plan: Plan, now: int) -> float:
+    async def _attend(self, state: ScheduleState, now: int) -> float:
         """Fire one batch of one schedule, if something is due; the seconds until it wants more."""
-        pause = plan.retry_at - self._clock.monotonic()
+        pause = state.retry_at - self._clock.monotonic()
         if pause > 0:
             return min(pause, self._look_every)
-        if (rest := plan.rest(now)) is not None:
+        if (rest := state.rest(now)) is not None:
             return min(rest, self._look_every)
         try:
-            batch = plan.next_batch(now)
+            batch = state.next_batch(now)
             if batch:
-                return await self._fire(plan, batch)
-            return min(plan.rest_until_next(now), self._look_every)
+                return await self._fire(state, batch)
+            return min(state.rest_until_next(now), self._look_every)
         except (StoreUnavailableError, StoreBusyError, StoreClosedError, SchemaTooNewError):
             raise  # nothing that is wrong with the schedule
         except Exception as error:  # whatever is wrong with one schedule, the others go on
-            return self._failed(plan, error)
+            return self._failed(state, error)
 
-    async def _fire(self, plan: Plan, batch: list[int]) -> float:
-        schedule, stretch = plan.schedule, plan.stretch
+    async def _fire(self, state: ScheduleState, batch: list[int]) -> float:
+        schedule, stretch = state.schedule, state.stretch
         jobs = jobs_at(schedule, batch, backfilled=stretch.backfilled)
-        fired = await self._store.fire(schedule.identifier, plan.floor, batch[-1], jobs)
-        plan.failures = 0
+        fired = await self._store.fire(schedule.identifier, state.floor, batch[-1], jobs)
+        state.failures = 0
         match fired.verdict:
             case FireVerdict.APPLIED:
-                plan.move_to(fired.floor_at)
+                state.move_to(fired.floor_at)
                 stretch.done += len(batch)
-                self._tell_fired(plan, batch)
+                self._tell_fired(state, batch)
             case FireVerdict.LOST:
-                plan.move_to(fired.floor_at)
+                state.move_to(fired.floor_at)
             case FireVerdict.PAUSED:
-                plan.move_to(fired.floor_at)
+                state.move_to(fired.floor_at)
                 stretch.begin = max(stretch.begin, stretch.until)
             case FireVerdict.EARLY:
                 return EARLY_PAUSE
@@ -235,61 +235,61 @@ class Scheduler:
                 self._logger.warning(
                     "schedule %s was removed: this worker fires it no more", schedule.identifier
                 )
-                assert self._plans is not None
-                self._plans.remove(plan)
+                assert self._states is not None
+                self._states.remove(state)
         return 0.0
 
-    def _pause(self, plan: Plan, error: StoreBusyError) -> None:
-        pause = plan.put_off(self._clock.monotonic(), most=LONGEST_WAIT)
-        if plan.failures == 1:
+    def _pause(self, state: ScheduleState, error: StoreBusyError) -> None:
+        pause = state.put_off(self._clock.monotonic(), most=LONGEST_WAIT)
+        if state.failures == 1:
             self._logger.warning(
                 "schedule %s has to wait, again in %g s: %s",
-                plan.schedule.identifier,
+                state.schedule.identifier,
                 pause,
                 error,
             )
 
-    def _failed(self, plan: Plan, error: Exception) -> float:
-        pause = plan.put_off(self._clock.monotonic(), most=LONGEST_PAUSE)
+    def _failed(self, state: ScheduleState, error: Exception) -> float:
+        pause = state.put_off(self._clock.monotonic(), most=LONGEST_PAUSE)
         self._logger.error(
             "schedule %s could not be fired, again in %g s: %s",
-            plan.schedule.identifier,
+            state.schedule.identifier,
             pause,
             error,
             exc_info=None if isinstance(error, StoreError) else error,
         )
-        self._events.emit("cron:error", worker=self._worker, schedule=plan.schedule, error=error)
+        self._events.emit("cron:error", worker=self._worker, schedule=state.schedule, error=error)
         return min(pause, self._look_every)
 
     # ── what people are told ──
 
-    def _tell_start(self, plan: Plan) -> None:
-        name, stretch = plan.schedule.identifier, plan.stretch
-        if plan.is_paused:
+    def _tell_start(self, state: ScheduleState) -> None:
+        name, stretch = state.schedule.identifier, state.stretch
+        if state.is_paused:
             self._logger.info(
                 "schedule %s is paused, and fires nothing (windlass cron resume %s)", name, name
             )
-        elif plan.missed is not None:
-            first, last = map(_shown, plan.missed)
+        elif state.missed is not None:
+            first, last = map(_shown, state.missed)
             self._logger.info(
                 "schedule %s was due %s before this worker started, which is passed over (%s)",
                 name,
                 f"at {first}" if first == last else f"from {first} to {last}",
-                f"fillmax={plan.schedule.fillmax}" if stretch.is_cut else "see fill=",
+                f"fillmax={state.schedule.fillmax}" if stretch.is_cut else "see fill=",
             )
         if stretch.total:
-            self._tell_progress(plan)
-        if plan.is_ahead:
+            self._tell_progress(state)
+        if state.is_ahead:
             self._logger.warning(
                 "schedule %s is dealt with until %s, which has not come yet: the clock was set"
                 " back; it rests until then (windlass cron remove %s forgets it)",
                 name,
-                _shown(plan.floor),
+                _shown(state.floor),
                 name,
             )
 
-    def _tell_fired(self, plan: Plan, batch: Sequence[int]) -> None:
-        schedule, stretch = plan.schedule, plan.stretch
+    def _tell_fired(self, state: ScheduleState, batch: Sequence[int]) -> None:
+        schedule, stretch = state.schedule, state.stretch
         if self._events.wants("cron:scheduled"):
             self._events.emit(
                 "cron:scheduled",
@@ -308,14 +308,14 @@ class Scheduler:
             )
         if stretch.backfilled or stretch.total > MOST_AT_ONCE:
             is_over = next(schedule.timetable.between(batch[-1], stretch.until), None) is None
-            if is_over or self._clock.monotonic() - plan.told_at >= PROGRESS_EVERY:
-                self._tell_progress(plan)
+            if is_over or self._clock.monotonic() - state.told_at >= PROGRESS_EVERY:
+                self._tell_progress(state)
         elif len(batch) == 1:
             self._logger.info("schedule %s fired for %s", schedule.identifier, _shown(batch[0]))
 
-    def _tell_progress(self, plan: Plan) -> None:
-        schedule, stretch = plan.schedule, plan.stretch
-        plan.told_at = self._clock.monotonic()
+    def _tell_progress(self, state: ScheduleState) -> None:
+        schedule, stretch = state.schedule, state.stretch
+        state.told_at = self._clock.monotonic()
         self._logger.info(
             "schedule %s makes up for missed instants: %d of %d done",
             schedule.identifier,

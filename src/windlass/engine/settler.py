@@ -1,7 +1,7 @@
 """Writes outcomes. While one write is in flight the next gathers: no timer, no delay when idle.
 While jobs lie ready and end turn by turn, a write waits a few milliseconds for them to join it.
 
-Outcomes of jobs that an open transaction has locked are set aside and tried again beside the
+Outcomes of jobs that an open transaction has locked are postponed and tried again beside the
 others, which do not wait for them.
 """
 
@@ -63,9 +63,9 @@ class Settler:
         self._buffered = buffered
         self._waiting: list[Delivery] = []
         self._task: asyncio.Task[None] | None = None
-        self._held: list[Delivery] = []
+        self._postponed: list[Delivery] = []
         self._refused = 0
-        self._held_task: asyncio.Task[None] | None = None
+        self._postponed_task: asyncio.Task[None] | None = None
         self._room: asyncio.Event | None = None
 
     def add(self, delivery: Delivery, outcome: Outcome) -> None:
@@ -97,13 +97,13 @@ class Settler:
 
     async def flush(self) -> None:
         """Wait until everything added so far is written."""
-        while (task := self._task or self._held_task) is not None:
+        while (task := self._task or self._postponed_task) is not None:
             await asyncio.shield(task)
 
     async def stop(self) -> None:
         """Give up on what is not written: the leases run out and others take the jobs."""
-        tasks = [task for task in (self._task, self._held_task) if task is not None]
-        self._task = self._held_task = None
+        tasks = [task for task in (self._task, self._postponed_task) if task is not None]
+        self._task = self._postponed_task = None
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -129,18 +129,18 @@ class Settler:
             await asyncio.sleep(0)
 
     async def _settle_all(self, batch: list[Delivery]) -> None:
-        """Write, tell what became of each, and set aside jobs that a transaction has locked."""
+        """Write, tell what became of each, and postpone jobs that a transaction has locked."""
         settled = await self._settle(batch)
         self._tried(batch)
         if settled.count(DONE) < len(batch):
-            batch, settled = self._set_aside(batch, settled)
-        self._refused = sum(delivery.is_refused for delivery in self._held)
+            batch, settled = self._postpone(batch, settled)
+        self._refused = sum(delivery.is_refused for delivery in self._postponed)
         await self._after(batch, settled)
         if self._room is not None and not self.is_full:
             self._room.set()
             self._room = None
 
-    def _set_aside(
+    def _postpone(
         self, batch: Sequence[Delivery], settled: Sequence[Settled]
     ) -> tuple[list[Delivery], list[Settled]]:
         """Keep those that must be tried again; the others and their answers."""
@@ -148,26 +148,26 @@ class Settler:
         answers: list[Settled] = []
         for delivery, answer in zip(batch, settled, strict=True):
             if answer.verdict is Verdict.BUSY:
-                self._held.append(delivery)
+                self._postponed.append(delivery)
             else:
                 told.append(delivery)
                 answers.append(answer)
-        if self._held and self._held_task is None:
-            self._held_task = asyncio.get_running_loop().create_task(
-                self._write_held(), name="windlass-settler-held"
+        if self._postponed and self._postponed_task is None:
+            self._postponed_task = asyncio.get_running_loop().create_task(
+                self._write_postponed(), name="windlass-settler-postponed"
             )
         return told, answers
 
-    async def _write_held(self) -> None:
+    async def _write_postponed(self) -> None:
         pause = FIRST_PAUSE
         try:
-            while self._held:
+            while self._postponed:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
-                batch, self._held = self._held, []
+                batch, self._postponed = self._postponed, []
                 await self._settle_all(batch)
         finally:
-            self._held_task = None
+            self._postponed_task = None
 
     async def _settle(self, batch: Sequence[Delivery]) -> list[Settled]:
         """Write until an answer comes. Asking again is safe: a token settles at most once.

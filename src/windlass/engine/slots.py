@@ -22,7 +22,7 @@ from windlass.engine import forking, outcomes
 from windlass.engine.asks import Asks, may_follow
 from windlass.engine.delivery import Delivery
 from windlass.engine.demand import Load
-from windlass.engine.handler import Handler, Plan, Run, Waiting, begin, maybe_await
+from windlass.engine.handler import EngineHandler, Run, TaskPlan, Waiting, begin, maybe_await
 from windlass.engine.settler import Settler
 from windlass.engine.tools import Tools
 from windlass.store.records import CANCEL, RELEASE, Lease, Outcome
@@ -45,12 +45,12 @@ class Slots:
     def __init__(
         self,
         count: int,
-        handler: Handler,
+        handler: EngineHandler,
         around: Surroundings,
         settler: Settler,
         tools: Tools,
         *,
-        held: dict[int, Delivery],
+        in_hand: dict[int, Delivery],
         hungry: Callable[[], None],
         on_note: Callable[[Delivery], None],
         max_resets: int,
@@ -64,7 +64,7 @@ class Slots:
         self._handler = handler
         self._around = around
         self._settler = settler
-        self._held = held
+        self._in_hand = in_hand
         self._clock = tools.clock
         self._events = tools.events
         self._start_listeners = tools.events.listeners("job:start")
@@ -82,7 +82,7 @@ class Slots:
         self.asks = Asks(hungry)
         self._idle: deque[asyncio.Future[None]] = deque()
         self._tasks: list[asyncio.Task[None]] = []
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, TaskPlan] = {}
         self._closing = False
         self._life = 0
         self._loop: asyncio.AbstractEventLoop
@@ -118,24 +118,24 @@ class Slots:
         them; suspects go first, since each was claimed for a slot that is free. Whether there were
         suspects.
 
-        Each worker that dies counts against all suspects it held. So that a job that kills
+        Each worker that dies counts against all suspects it had in hand. So that a job that kills
         workers, or stops them for longer than a lease, does not take innocent ones with it, those
         that were counted against once run one at a time in a worker: what is too much goes back.
 
         `owned_until` says when leases end of tasks that asked for longer ones than the worker's.
         """
         now, loop, on_note = self._loop.time(), self._loop, self._on_note
-        held, buffer = self._held, self._buffer
+        in_hand, buffer = self._in_hand, self._buffer
         has_suspects = False
         fresh: list[Delivery] = []
         for lease in leases:
             delivery = Delivery(lease, loop, now, on_note)
             job_id = lease.job_id
-            if job_id in held:
+            if job_id in in_hand:
                 # Its job was taken from it and given to this worker again; once the old delivery is
-                # out of `_held`, the keeper does not stop it any more.
-                held[job_id].stop(AbortReason.TAKEN_BY_ANOTHER_WORKER)
-            held[job_id] = delivery
+                # out of `in_hand`, the keeper does not stop it any more.
+                in_hand[job_id].stop(AbortReason.TAKEN_BY_ANOTHER_WORKER)
+            in_hand[job_id] = delivery
             if owned_until:
                 delivery.owned_until = owned_until.get(lease.task, 0.0)
             if lease.suspect:
@@ -213,7 +213,7 @@ class Slots:
 
     def stop_running(self, reason: AbortReason) -> int:
         """Tell every running handler to stop; how many there were."""
-        running = [d for d in self._held.values() if d.task is not None and not d.is_over]
+        running = [d for d in self._in_hand.values() if d.task is not None and not d.is_over]
         return sum(delivery.stop(reason) for delivery in running)
 
     async def join(self, seconds: float) -> bool:
@@ -283,7 +283,7 @@ class Slots:
             await self._rest(self.asks.put(None, is_ripe=True), task)
             return last
         assert last is not None
-        is_settled = self._held.get(last.lease.job_id) is not last
+        is_settled = self._in_hand.get(last.lease.job_id) is not last
         answered = self.asks.put(last, is_ripe=is_settled)
         await self._rest(answered, task)
         return None if answered.cancelled() or answered.result() else last
@@ -360,7 +360,7 @@ class Slots:
         return None, last
 
     async def _go_on(
-        self, delivery: Delivery, plan: Plan, task: asyncio.Task[None], result: Any
+        self, delivery: Delivery, plan: TaskPlan, task: asyncio.Task[None], result: Any
     ) -> Delivery:
         """See a job to its end that waits for something, or whose results do."""
         delivery.task = task
@@ -421,7 +421,7 @@ class Slots:
                     extra=delivery.log_fields,
                 )
 
-    def _judge(self, error: BaseException, delivery: Delivery, plan: Plan) -> Outcome:
+    def _judge(self, error: BaseException, delivery: Delivery, plan: TaskPlan) -> Outcome:
         """What a handler that raised is settled to, unless its slot is being ended."""
         if forking.lives != self._life:
             forking.leave(delivery.title, error)
@@ -434,7 +434,7 @@ class Slots:
         pace = self.pace
         self.pace = seconds if pace is None else pace + (seconds - pace) * 0.2
 
-    def _plan(self, task: str) -> Plan:
+    def _plan(self, task: str) -> TaskPlan:
         plan = self._handler.plan(task)
         if self._pre_handle is not None:
             run = self._after_hook(plan.run)

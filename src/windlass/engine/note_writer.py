@@ -1,4 +1,4 @@
-"""Writes what running jobs say of themselves, soon and together."""
+"""Writes what running jobs say of themselves (progress, log entries), soon and together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.store.records import Note, Verdict
 INTERVAL = 0.25
 
 
-class Noter:
+class NoteWriter:
     """Notes are decoration: one that cannot be written is logged and dropped."""
 
     def __init__(self, store: WorkStore, logger: Scoped) -> None:
@@ -45,7 +45,7 @@ class Noter:
                 notes, delivery.notes = delivery.notes, None
                 writes += [self._write(delivery, note) for note in notes or ()]
             # Begun in order, and stored in one go where it can be.
-            for delivery, note in reversed([held for held in await gather(*writes) if held]):
+            for delivery, note in reversed([one for one in await gather(*writes) if one]):
                 delivery.notes = [note, *(delivery.notes or ())]
                 self._pending[id(delivery)] = delivery
 
