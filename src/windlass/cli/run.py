@@ -10,7 +10,6 @@ import random
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +24,7 @@ from windlass.cli import supervised
 from windlass.cli.base import DONE, Command, CommandFailed, exit_code_of, one_line
 from windlass.cli.locate import find_app, source_folder
 from windlass.cli.place import connection_option, log_level_option, schema_option
+from windlass.clock import SYSTEM
 from windlass.engine.signals import stop_signals
 from windlass.errors import (
     ConfigError,
@@ -320,10 +320,10 @@ async def _is_alone(threads: ThreadPoolExecutor) -> bool:
     if tasks and (await asyncio.wait(tasks, timeout=_LAST_WORDS))[1]:
         return False
     threads.shutdown(wait=False, cancel_futures=True)
-    end = time.monotonic() + _LAST_WORDS
+    end = SYSTEM.monotonic() + _LAST_WORDS
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.main_thread():
-            thread.join(max(0.0, end - time.monotonic()))
+            thread.join(max(0.0, end - SYSTEM.monotonic()))
             if thread.is_alive():
                 return False
     return True

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from windlass import App
@@ -27,6 +27,7 @@ from windlass.cli.bench.run import (
     total,
 )
 from windlass.cli.bench.site import Address
+from windlass.clock import SYSTEM, to_datetime
 
 _ALL = "all"
 _PER_QUEUE = (50, 1)
@@ -121,7 +122,7 @@ async def _heap(run: Run, name: str) -> AsyncIterator[Address]:
 
 @asynccontextmanager
 async def _future(run: Run, app: App, address: Address) -> AsyncIterator[None]:
-    await load(app, run.backlog, run_at=datetime.now(UTC) + timedelta(days=1))
+    await load(app, run.backlog, run_at=to_datetime(SYSTEM.now()) + timedelta(days=1))
     yield
 
 
