@@ -17,10 +17,10 @@ from tests.postgres.test_import import SINCE_0_14
 from windlass.cli import cli, examine
 from windlass.clock import SYSTEM
 from windlass.store.findings import Finding, Level
-from windlass.stores.postgres.connection import Address
 from windlass.stores.postgres.examine import Limits, expected_indexes
 from windlass.stores.postgres.examine import examine as look
 from windlass.stores.postgres.schema import prepare
+from windlass.stores.postgres_connections.address import ServerAddress
 
 STRICT = Limits(long=0, dead_rows=10, kept_log=-1, held_back=-1, echo=0.5)
 ALWAYS = {"database", "fsync_off"}
@@ -36,7 +36,7 @@ def findings(
     schema: Schema, limits: Limits = STRICT, *, listens: bool = True, session: bool = True
 ) -> dict[str, Finding]:
     found = look(
-        Address(schema.url, session=session),
+        ServerAddress(schema.url, session=session),
         schema.name,
         listens=listens,
         pool_size=10,

@@ -107,7 +107,7 @@ class TheirTable(TableStore[dict[str, Any]]):
                 return [_insert(cursor, job, now) for job in jobs]
 
         now = await self.now()
-        ids = await self._open_crew().run(insert)
+        ids = await self._open_threads().run(insert)
         self.hint()
         return await self.find(JobFilter(ids=tuple(ids), limit=len(ids))) if ids else []
 
@@ -133,7 +133,7 @@ class TheirTable(TableStore[dict[str, Any]]):
         return []
 
     async def _change(self, text: str, **values: Any) -> None:
-        await self._open_crew().run(lambda it: it.execute(text.encode(), values).rowcount)
+        await self._open_threads().run(lambda it: it.execute(text.encode(), values).rowcount)
 
     # ── what the table knows nothing of ──
 
@@ -193,7 +193,7 @@ class TheirTable(TableStore[dict[str, Any]]):
                 )
                 return {row["id"]: row for row in cursor.fetchall()}
 
-        rows = await self._open_crew().run(read)
+        rows = await self._open_threads().run(read)
         return [
             msgspec.structs.replace(job, max_attempts=DEFAULT_MAX_ATTEMPTS, **_own(rows[job.id]))
             for job in jobs

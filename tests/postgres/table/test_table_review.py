@@ -172,9 +172,9 @@ def test_cancelling_asks_again_until_a_row_is_free(desk: Desk) -> None:
     async def whole(store: TableStore[Any]) -> None:
         with desk.connect(autocommit=False) as holder:
             holder.execute("SELECT FROM jobs FOR UPDATE")
-            before = store._open_crew().statements
+            before = store._open_threads().statements
             call = asyncio.create_task(store.cancel([id_]))
-            await observed(lambda: store._open_crew().statements > before + 1, "a second try")
+            await observed(lambda: store._open_threads().statements > before + 1, "a second try")
         assert await call == [id_]
 
     using(desk.store(), whole)

@@ -15,7 +15,7 @@ from windlass.store.records import Lease
 
 
 class Batches:
-    """By base, the number that makes a token of a job's id. Used from the threads of the crew."""
+    """By base, the number that makes a token of a job's id. Used from the threads that settle."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -23,8 +23,10 @@ from psycopg.rows import namedtuple_row
 from windlass.errors import StoreUnavailableError
 from windlass.store.findings import Finding, Level
 from windlass.stores.postgres import schema
-from windlass.stores.postgres.connection import CALL_LIMIT, Address, one_line, translate
 from windlass.stores.postgres.rendering import quoted
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.connection import CALL_LIMIT
+from windlass.stores.postgres_connections.failures import one_line, translate
 
 _OWN_CONNECTIONS = 6
 _NAMED = 5
@@ -78,7 +80,7 @@ class Subject:
 
 
 def examine(
-    address: Address,
+    address: ServerAddress,
     schema_name: str,
     *,
     listens: bool,

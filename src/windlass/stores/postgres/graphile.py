@@ -21,8 +21,8 @@ from psycopg.rows import tuple_row
 
 from windlass.errors import ConfigError, StoreError
 from windlass.stores.postgres import rendering, schema
-from windlass.stores.postgres.connection import one_line, translate
 from windlass.stores.postgres.rendering import quoted
+from windlass.stores.postgres_connections.failures import one_line, translate
 
 _REFUSALS = ("WLPAY", "GWBID", "GWBQN", "GWBJK", "GWBMA")
 """What our functions say of a job that could not be added here either."""

@@ -19,7 +19,7 @@ import psycopg
 from windlass.errors import StoreBusyError
 from windlass.model.job import Job
 from windlass.store.records import NewJob
-from windlass.stores.postgres.crew import Crew
+from windlass.stores.postgres_connections.call_threads import CallThreads
 
 FIRST_WAIT = 0.02
 """Seconds for which an add waits for a lock before it counts as held up."""
@@ -36,7 +36,7 @@ Add = Callable[[psycopg.Connection[Any], Sequence[NewJob], float], list[Job]]
 class KeyedAdds:
     """`add` writes jobs in one call, or raises StoreBusyError after waiting so many seconds."""
 
-    def __init__(self, quick: Crew, lane: Crew, add: Add) -> None:
+    def __init__(self, quick: CallThreads, lane: CallThreads, add: Add) -> None:
         self._quick = quick
         self._lane = lane
         self._add = add

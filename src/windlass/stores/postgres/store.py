@@ -59,19 +59,14 @@ from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
 from windlass.stores.postgres.batches import Batches
 from windlass.stores.postgres.clock_watch import ClockWatch
-from windlass.stores.postgres.connection import CALL_LIMIT, Stock, one_line
-from windlass.stores.postgres.crew import Crew, fetch_row, fetch_rows
 from windlass.stores.postgres.gather import Gather
-from windlass.stores.postgres.handlers import Borrowed, HandlerConnections
+from windlass.stores.postgres.job_ending import JobEnding
 from windlass.stores.postgres.joined import PostgresJoined
 from windlass.stores.postgres.keyed import KeyedAdds
 from windlass.stores.postgres.lifeline import PostgresLifeline
-from windlass.stores.postgres.lines import Lines
 from windlass.stores.postgres.listener import Listener
 from windlass.stores.postgres.marks import Marks, Start, Timer
 from windlass.stores.postgres.rendering import channel, quoted
-from windlass.stores.postgres.transaction import JobEnding, open_transaction
-from windlass.stores.postgres.under_way import UnderWay
 from windlass.stores.postgres.wire import (
     CLAIM,
     Claimed,
@@ -82,6 +77,14 @@ from windlass.stores.postgres.wire import (
     encode_plain,
     list_of_payloads,
 )
+from windlass.stores.postgres_connections.call_threads import CallThreads, fetch_row, fetch_rows
+from windlass.stores.postgres_connections.connection import CALL_LIMIT
+from windlass.stores.postgres_connections.failures import one_line
+from windlass.stores.postgres_connections.handlers import Borrowed, HandlerConnections
+from windlass.stores.postgres_connections.loop_calls import LoopCalls
+from windlass.stores.postgres_connections.stock import Stock
+from windlass.stores.postgres_connections.transaction import open_transaction
+from windlass.stores.postgres_connections.under_way import UnderWay
 
 _rows = msgspec.json.Decoder(list[Row]).decode
 _ids = msgspec.json.Decoder(list[int]).decode
@@ -141,10 +144,10 @@ class PostgresStore:
         self._pool_size = max_pool_size
         self._handlers = HandlerConnections(url, pool, max_pool_size, prepared_statements)
         self._address = self._handlers.address
-        self._crew: Crew | None = None
-        self._patient: Crew | None = None
+        self._threads: CallThreads | None = None
+        self._patient_threads: CallThreads | None = None
         self._keyed: KeyedAdds | None = None
-        self._lines: Lines | None = None
+        self._loop_calls: LoopCalls | None = None
         self._stock: Stock | None = None
         self._local = threading.local()
         self._listener: Listener | None = None
@@ -168,22 +171,22 @@ class PostgresStore:
     # ── life ──
 
     async def open(self) -> None:
-        if self._crew is not None:
+        if self._threads is not None:
             return
         await asyncio.to_thread(self._prepare_schema)
-        if self._crew is not None:
+        if self._threads is not None:
             return  # two have opened it at once
         stock = self._stock = Stock(self._address)
         borrow = self._handlers.borrow_for_store
-        self._crew = Crew(self._address, borrow, stock=stock)
-        self._patient = Crew(self._address, borrow, threads=8, stock=stock)
+        self._threads = CallThreads(self._address, borrow, stock=stock)
+        self._patient_threads = CallThreads(self._address, borrow, threads=8, stock=stock)
         self._keyed = KeyedAdds(
-            Crew(self._address, borrow, threads=8, stock=stock),
-            Crew(self._address, borrow, stock=stock),
+            CallThreads(self._address, borrow, threads=8, stock=stock),
+            CallThreads(self._address, borrow, stock=stock),
             self._add_keyed,
         )
         if borrow is None:
-            self._lines = Lines(self._address, stock, self._crew.submit)
+            self._loop_calls = LoopCalls(self._address, stock, self._threads.submit)
         self._handlers.open()
         self._start_listening()
 
@@ -209,12 +212,19 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Calls that are under way are answered first."""
-        crew, self._crew = self._crew, None
-        if crew is None:
+        threads, self._threads = self._threads, None
+        if threads is None:
             return
         listener, self._listener = self._listener, None
         lifelines, self._lifelines = self._lifelines, []
-        rest = (self._lines, self._keyed, self._patient, crew, self._stock, self._handlers)
+        rest = (
+            self._loop_calls,
+            self._keyed,
+            self._patient_threads,
+            threads,
+            self._stock,
+            self._handlers,
+        )
 
         def close_all() -> None:
             for part in (listener, *lifelines, *rest):
@@ -249,7 +259,7 @@ class PostgresStore:
         return stop
 
     def _start_listening(self) -> None:
-        if self._listen and self._listener is None and self._hints and self._crew is not None:
+        if self._listen and self._listener is None and self._hints and self._threads is not None:
             self._listener = Listener(
                 self._address,
                 channel(self.schema),
@@ -287,35 +297,35 @@ class PostgresStore:
         """NULL for the server's own clock, which decides; tests bring one of their own."""
         return None if self._clock is SYSTEM else to_datetime(self._clock.now())
 
-    def _open_crew(self) -> Crew:
-        if self._crew is None:
+    def _open_threads(self) -> CallThreads:
+        if self._threads is None:
             raise StoreClosedError("this store is not open; call open() first")
-        return self._crew
+        return self._threads
 
-    def _open_patient(self) -> Crew:
+    def _open_patient_threads(self) -> CallThreads:
         """Threads for calls that may wait for a locked row; workers have their own."""
-        self._open_crew()
-        assert self._patient is not None
-        return self._patient
+        self._open_threads()
+        assert self._patient_threads is not None
+        return self._patient_threads
 
     def _sql(self, statement: str) -> str:
         return statement.replace("{schema}", self._name)
 
     async def _row(self, statement: str, *values: Any) -> tuple[Any, ...]:
-        return await self._open_crew().row(self._sql(statement), values)
+        return await self._open_threads().row(self._sql(statement), values)
 
     async def _texts(
         self, statement: str, values: Sequence[str | None], *, changes: bool = False
     ) -> Sequence[str | None]:
         """The row that a statement with $1, $2, … answers with, all texts, without a thread.
 
-        Connections of the caller's own pool cannot be waited for by event loops; and the crew knows
-        what to do where `changes` to jobs need another isolation than the session's.
+        Event loops cannot wait for connections of the caller's own pool; and the threads know what
+        to do where `changes` to jobs need another isolation than the session's.
         """
-        crew, text = self._open_crew(), self._sql(statement)
-        if self._lines is None or (changes and not self._address.is_session_ours):
-            return await crew.row(re.sub(r"\$\d+", "%s", text), values)
-        return await self._lines.row(text, values)
+        threads, text = self._open_threads(), self._sql(statement)
+        if self._loop_calls is None or (changes and not self._address.is_session_ours):
+            return await threads.row(re.sub(r"\$\d+", "%s", text), values)
+        return await self._loop_calls.row(text, values)
 
     async def _changed(self, function: str, *values: Any) -> list[Job]:
         """Call a function that returns the jobs it changed; `now` is its last argument."""
@@ -325,7 +335,7 @@ class PostgresStore:
             f" FROM {{schema}}.{function}({places}) AS j"
             " LEFT JOIN {schema}._workers AS w ON w.id = j.worker"
         )
-        [text] = await self._open_patient().row(statement, [*values, self._now])
+        [text] = await self._open_patient_threads().row(statement, [*values, self._now])
         self._hint()
         changed = [] if text is None else [row.job() for row in _rows(text)]
         self._hint_due(changed)
@@ -334,13 +344,13 @@ class PostgresStore:
     @property
     def statements(self) -> int:
         """How many calls this store has made since it was opened."""
-        lines = 0 if self._lines is None else self._lines.calls
-        return self._open_crew().statements + lines
+        on_loops = 0 if self._loop_calls is None else self._loop_calls.calls
+        return self._open_threads().statements + on_loops
 
     # ── producers ──
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
-        self._open_crew()
+        self._open_threads()
         if not jobs:
             return []
         if any(job.key is not None for job in jobs):
@@ -397,7 +407,7 @@ class PostgresStore:
         if found := await self._resolve(request.worker, request.lease):
             return found
         if not self._watch.has_begun:
-            await self._open_crew().run(self._begin_watch)
+            await self._open_threads().run(self._begin_watch)
         marks = self._marks.setdefault(request.worker, Marks(self._clock))
         refusals = 0
         start = marks.start()
@@ -457,13 +467,13 @@ class PostgresStore:
 
     def _hand_back(self, call: asyncio.Future[Claimed], base: int, worker: str) -> None:
         """Release the jobs of a claim whose caller was cancelled: no slot will run them."""
-        if call.cancelled() or call.exception() is not None or self._crew is None:
+        if call.cancelled() or call.exception() is not None or self._threads is None:
             return
         if leases := call.result().leases:
             self._batches.begin(base, worker, leases)
             released = [(lease, RELEASE) for lease in leases]
             with contextlib.suppress(StoreError):
-                self._under_way.add(self._crew.submit(self._settle_now, released), worker)
+                self._under_way.add(self._threads.submit(self._settle_now, released), worker)
 
     async def _resolve(self, worker: str, lease: float) -> list[Lease]:
         """What claims of this worker took whose answers were lost. They are asked about until there
@@ -487,10 +497,10 @@ class PostgresStore:
         return leases
 
     async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
-        crew = self._open_crew()
+        threads = self._open_threads()
         if not settlements:
             return []
-        answers = await asyncio.wrap_future(crew.submit(self._settle_now, settlements))
+        answers = await asyncio.wrap_future(threads.submit(self._settle_now, settlements))
         if any(lease.queue or not isinstance(outcome, Complete) for lease, outcome in settlements):
             self._hint()  # freeing a queue or retrying sends no NOTIFY; this worker goes on with it
             for (_, outcome), answer in zip(settlements, answers, strict=True):
@@ -523,7 +533,7 @@ class PostgresStore:
 
         def settle(careful: bool) -> list[Settled]:
             values = prepared.values(careful, self._now)
-            call = self._open_crew().call
+            call = self._open_threads().call
             return prepared.answers(call(lambda it: fetch_row(it, statement, values))[0])
 
         try:
@@ -544,17 +554,17 @@ class PostgresStore:
         return Verdict(verdict)
 
     def lifeline(self) -> PostgresLifeline:
-        self._open_crew()
+        self._open_threads()
         lifeline = PostgresLifeline(self._address, self._name, lambda: self._now)
         self._lifelines = [*(it for it in self._lifelines if not it.is_closed), lifeline]
         return lifeline
 
     def connection(self) -> Borrowed:
-        self._open_crew()
+        self._open_threads()
         return self._handlers.borrow()
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
-        self._open_crew()
+        self._open_threads()
         ending = JobEnding(self._name, lease, lambda: self._now)
         return open_transaction(self._handlers.lend(), self._address, ending)
 
@@ -574,11 +584,11 @@ class PostgresStore:
     async def reap(self, limit: int, max_resets: int) -> Reaped:
         self._reaps += 1
         if self._reaps % _VERSION_EVERY == 0:
-            await self._open_crew().run(
+            await self._open_threads().run(
                 lambda connection: schema.installed(connection, self.schema)
             )
         orphans = self._reaps % _ORPHANS_EVERY == 0
-        reaped = await self._open_crew().run(
+        reaped = await self._open_threads().run(
             lambda connection: self._reap_now(connection, limit, max_resets, orphans)
         )
         if reaped.requeued:
@@ -658,7 +668,7 @@ class PostgresStore:
     async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
         pairs = [(schedule.identifier, encode(schedule)) for schedule in wanted]
         text = msgspec.json.encode(pairs).decode()
-        [found] = await self._open_patient().row(
+        [found] = await self._open_patient_threads().row(
             self._sql("SELECT {schema}._know(%s::json, %s)"), [text, self._now]
         )
         by_identifier = {known.identifier: known for known in decode_known(found or "[]")}
@@ -668,8 +678,8 @@ class PostgresStore:
         self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
     ) -> Fired:
         is_keyed = any(job.key is not None for job in jobs)
-        crew = self._open_patient() if is_keyed else self._open_crew()
-        verdict, floor_at = await crew.row(
+        threads = self._open_patient_threads() if is_keyed else self._open_threads()
+        verdict, floor_at = await threads.row(
             self._sql("SELECT verdict, floor_micros FROM {schema}._fire(%s, %s, %s, %s, %s, %s)"),
             [
                 identifier,
@@ -706,7 +716,7 @@ class PostgresStore:
             "SELECT pg_catalog.json_agg({schema}._schedule_row(s))::text"  # noqa: S608
             f" FROM {{schema}}.{function}(%s, %s) AS s"
         )
-        [text] = await self._open_patient().row(statement, [identifier, self._now])
+        [text] = await self._open_patient_threads().row(statement, [identifier, self._now])
         return None if text is None else decode_known(text)[0]
 
     # ── operators ──
@@ -732,13 +742,13 @@ class PostgresStore:
 
     async def find(self, wanted: JobFilter) -> list[Job]:
         statement, values = find.query(self._name, wanted)
-        found = await self._open_crew().run(
+        found = await self._open_threads().run(
             lambda connection: fetch_rows(connection, statement, values)
         )
         return [_row(text).job() for [text] in found]
 
     async def counts(self) -> dict[JobState, int]:
-        found = await self._open_crew().run(
+        found = await self._open_threads().run(
             lambda connection: fetch_rows(connection, self._sql(find.COUNTS), ())
         )
         return dict.fromkeys(JobState, 0) | {JobState(name): count for name, count in found}
@@ -778,20 +788,20 @@ class PostgresStore:
     async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
         for kind, name in (("task", task), ("queue", queue)):
             if name is not None:
-                await self._open_patient().row(
+                await self._open_patient_threads().row(
                     self._sql("SELECT {schema}._pause(%s, %s)"), [kind, name]
                 )
 
     async def resume(self, *, task: str | None = None, queue: str | None = None) -> None:
         for kind, name in (("task", task), ("queue", queue)):
             if name is not None:
-                await self._open_patient().row(
+                await self._open_patient_threads().row(
                     self._sql("SELECT {schema}._resume(%s, %s)"), [kind, name]
                 )
         self._hint_here()
 
     async def paused(self) -> Paused:
-        found = await self._open_crew().run(
+        found = await self._open_threads().run(
             lambda connection: fetch_rows(
                 connection, self._sql("SELECT kind, name FROM {schema}._paused ORDER BY name"), ()
             )
@@ -802,7 +812,7 @@ class PostgresStore:
         )
 
     async def workers(self) -> list[WorkerInfo]:
-        found = await self._open_crew().run(
+        found = await self._open_threads().run(
             lambda connection: fetch_rows(connection, self._sql(find.WORKERS), ())
         )
         return [WorkerInfo(id=name, expires_at=end, running=held) for name, end, held in found]

@@ -48,13 +48,13 @@ from windlass.store.records import (
     Settled,
     Verdict,
 )
-from windlass.stores.postgres.connection import one_line
-from windlass.stores.postgres.crew import Crew, fetch_rows
-from windlass.stores.postgres.handlers import Borrowed, HandlerConnections
-from windlass.stores.postgres.transaction import open_transaction
-from windlass.stores.postgres.under_way import UnderWay
+from windlass.stores.postgres_connections.call_threads import CallThreads, fetch_rows
+from windlass.stores.postgres_connections.failures import one_line
+from windlass.stores.postgres_connections.handlers import Borrowed, HandlerConnections
+from windlass.stores.postgres_connections.transaction import open_transaction
+from windlass.stores.postgres_connections.under_way import UnderWay
 from windlass.stores.table import setup
-from windlass.stores.table.faults import TableCrew, is_of_a_row, refused
+from windlass.stores.table.faults import TableCallThreads, is_of_a_row, refused
 from windlass.stores.table.lifeline import TableLifeline
 from windlass.stores.table.names import parse_relation
 from windlass.stores.table.options import Fragment, TableOptions
@@ -127,7 +127,7 @@ class TableStore(Generic[R]):
         self._clock = clock
         url, pool = _address(place)
         self._handlers = HandlerConnections(url, pool, max_pool_size, prepared_statements)
-        self._crew: Crew | None = None
+        self._threads: CallThreads | None = None
         self._statements: Statements
         self._hints = Hints()
         self._lifelines: list[TableLifeline] = []
@@ -158,32 +158,34 @@ class TableStore(Generic[R]):
         ConfigError says everything that does not fit, and how to mend it; what is only unwise is
         logged.
         """
-        if self._crew is not None:
+        if self._threads is not None:
             return
-        crew = TableCrew(self._handlers.address, self._handlers.borrow_for_store, self.table.text)
+        threads = TableCallThreads(
+            self._handlers.address, self._handlers.borrow_for_store, self.table.text
+        )
         try:
-            examined = await crew.run(lambda it: setup.examine(it, self.options))
+            examined = await threads.run(lambda it: setup.examine(it, self.options))
             for warning in (*self.options.warnings, *examined.warnings):
                 _logger.warning("%s: %s", self.options.name, warning)
             examined.refuse_problems(self.table.text)
             statements = examined.statements
-            await crew.run(lambda it: setup.try_out(it, statements, self.options))
+            await threads.run(lambda it: setup.try_out(it, statements, self.options))
         except BaseException:
-            await asyncio.to_thread(crew.close)
+            await asyncio.to_thread(threads.close)
             raise
-        if self._crew is not None:
-            await asyncio.to_thread(crew.close)
+        if self._threads is not None:
+            await asyncio.to_thread(threads.close)
             return
-        self._crew, self._statements = crew, statements
+        self._threads, self._statements = threads, statements
         self._handlers.open()
 
     async def close(self) -> None:
-        crew, self._crew = self._crew, None
+        threads, self._threads = self._threads, None
         for lifeline in self._lifelines:
             await asyncio.to_thread(lifeline.close)
         self._lifelines.clear()
-        if crew is not None:
-            await asyncio.to_thread(crew.close)
+        if threads is not None:
+            await asyncio.to_thread(threads.close)
             await asyncio.to_thread(self._handlers.close)
 
     async def __aenter__(self) -> TableStore[R]:
@@ -198,10 +200,10 @@ class TableStore(Generic[R]):
     ) -> None:
         await self.close()
 
-    def _open_crew(self) -> Crew:
-        if self._crew is None:
+    def _open_threads(self) -> CallThreads:
+        if self._threads is None:
             raise StoreClosedError("this store is not open; write `async with TableStore(…)`")
-        return self._crew
+        return self._threads
 
     @property
     def _now(self) -> datetime | None:
@@ -209,7 +211,7 @@ class TableStore(Generic[R]):
         return None if self._clock is SYSTEM else to_datetime(self._clock.now())
 
     async def now(self) -> int:
-        [now] = await self._open_crew().row(
+        [now] = await self._open_threads().row(
             "SELECT (extract(epoch FROM coalesce(%s, clock_timestamp())) * 1000000)::bigint",
             [self._now],
         )
@@ -234,7 +236,7 @@ class TableStore(Generic[R]):
     async def claim(self, request: ClaimRequest) -> list[Lease]:
         if self.options.name not in request.tasks or request.limit < 1:
             return []
-        call = self._open_crew().submit(self._claim_now, request)
+        call = self._open_threads().submit(self._claim_now, request)
         self._under_way.add(call, request.worker)
         try:
             return await asyncio.shield(asyncio.wrap_future(call))
@@ -266,7 +268,7 @@ class TableStore(Generic[R]):
                     raise
             return take(connection, self._read_one_by_one)
 
-        taken, found = self._open_crew().call(take_readable)
+        taken, found = self._open_threads().call(take_readable)
         by_id = {row[0]: row for row in taken}
         return [self._lease(request.worker, by_id[id_], row) for id_, row in found.items()]
 
@@ -318,22 +320,22 @@ class TableStore(Generic[R]):
 
     def _hand_back(self, call: Future[list[Lease]], worker: str) -> None:
         """Release the jobs of a claim whose caller was cancelled: no slot will run them."""
-        if call.cancelled() or call.exception() is not None or self._crew is None:
+        if call.cancelled() or call.exception() is not None or self._threads is None:
             return
         released: list[tuple[Lease, Outcome]] = [(lease, RELEASE) for lease in call.result()]
         if released:
             with contextlib.suppress(StoreError):
-                self._under_way.add(self._crew.submit(self._settle_now, released), worker)
+                self._under_way.add(self._threads.submit(self._settle_now, released), worker)
 
     async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
-        crew = self._open_crew()
+        threads = self._open_threads()
         if not settlements:
             return []
-        return await asyncio.wrap_future(crew.submit(self._settle_now, settlements))
+        return await asyncio.wrap_future(threads.submit(self._settle_now, settlements))
 
     def _settle_now(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
         values = self._settle_values(settlements)
-        rows = self._open_crew().call(
+        rows = self._open_threads().call(
             lambda connection: fetch_rows(connection, self._statements.settle, values)
         )
         words = dict(rows)
@@ -376,10 +378,10 @@ class TableStore(Generic[R]):
             "entry": entry,
             "number": number,
         }
-        crew = self._open_crew()
-        if rows := await crew.rows(statement, values):
+        threads = self._open_threads()
+        if rows := await threads.rows(statement, values):
             return Verdict.APPLIED, rows[0][0]
-        if not (rows := await crew.rows(may_log, values)):
+        if not (rows := await threads.rows(may_log, values)):
             return Verdict.MISSING, 0
         return (Verdict.BUSY if rows[0][0] else Verdict.LOST), 0
 
@@ -415,17 +417,17 @@ class TableStore(Generic[R]):
         return written
 
     def lifeline(self) -> Lifeline:
-        self._open_crew()
+        self._open_threads()
         lifeline = TableLifeline(self._handlers.address, self._statements, lambda: self._now)
         self._lifelines = [*(it for it in self._lifelines if not it.is_closed), lifeline]
         return lifeline
 
     def connection(self) -> Borrowed:
-        self._open_crew()
+        self._open_threads()
         return self._handlers.borrow()
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
-        self._open_crew()
+        self._open_threads()
         return open_transaction(
             self._handlers.lend(), self._handlers.address, _RowEnding(self, lease)
         )
@@ -435,7 +437,7 @@ class TableStore(Generic[R]):
         statement = self._statements.retire
         values = {"worker": worker, "now": self._now}
         if statement is not None:
-            await self._open_crew().run(
+            await self._open_threads().run(
                 lambda connection: connection.execute(statement, values).rowcount
             )
 
@@ -451,7 +453,7 @@ class TableStore(Generic[R]):
             "message": self.options.reset_failure_message,
             "now": self._now,
         }
-        rows = await self._open_crew().run(lambda connection: self._reset(connection, values))
+        rows = await self._open_threads().run(lambda connection: self._reset(connection, values))
         if rows:
             self.hint()
         return Reaped(
@@ -486,17 +488,17 @@ class TableStore(Generic[R]):
 
     async def promote(self, limit: int) -> int:
         """Rows need no promotion: a claim looks at `process_after` itself."""
-        self._open_crew()
+        self._open_threads()
         return 0
 
     async def next_due(self) -> float | None:
         """No worker is told when a row becomes due: workers look every `interval`."""
-        self._open_crew()
+        self._open_threads()
         return None
 
     async def prune(self, limit: int) -> int:
         """What is finished is the user's to keep or to delete."""
-        self._open_crew()
+        self._open_threads()
         return 0
 
     # ── operators ──
@@ -514,10 +516,10 @@ class TableStore(Generic[R]):
         are in your own columns, as in the options; `queue` and `key` are of other stores, and find
         nothing.
         """
-        crew = self._open_crew()
+        threads = self._open_threads()
         if wanted.task not in (None, self.options.name) or wanted.queue or wanted.key:
             return []
-        rows = await crew.rows(self._statements.jobs(wanted, conditions, self._now))
+        rows = await threads.rows(self._statements.jobs(wanted, conditions, self._now))
         return [self._job(row) for row in rows]
 
     def _job(self, row: Sequence[Any]) -> Job:
@@ -555,13 +557,13 @@ class TableStore(Generic[R]):
 
         StoreBusyError names the rows that a transaction has locked; the others are cancelled.
         """
-        crew = self._open_crew()
+        threads = self._open_threads()
         patience = _Patience()
         changed: list[int] = []
         left = list(ids)
         while True:
             values = {"ids": left, "now": self._now}
-            rows = await crew.rows(self._statements.cancel, values)
+            rows = await threads.rows(self._statements.cancel, values)
             changed += [id_ for id_, is_done in rows if is_done]
             left = [id_ for id_, is_done in rows if not is_done]
             if not left:
@@ -572,7 +574,7 @@ class TableStore(Generic[R]):
 
     async def counts(self) -> dict[str, int]:
         """How many rows that the view shows are in each state; it reads the whole table."""
-        return dict(await self._open_crew().rows(self._statements.count))
+        return dict(await self._open_threads().rows(self._statements.count))
 
     async def queued_count(self) -> int:
         """Rows that wait: queued, and errored where they are tried again."""
@@ -582,7 +584,7 @@ class TableStore(Generic[R]):
 
     async def max_duration_in_queue(self) -> float:
         """Seconds for which the longest waiting row has been due; 0 if none is."""
-        [seconds] = await self._open_crew().row(self._statements.oldest, {"now": self._now})
+        [seconds] = await self._open_threads().row(self._statements.oldest, {"now": self._now})
         return max(0.0, float(seconds or 0.0))
 
 

@@ -18,14 +18,14 @@ from psycopg import pq, sql
 from psycopg.rows import tuple_row
 
 from windlass.errors import StoreClosedError
-from windlass.stores.postgres.connection import (
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.failures import (
     MOST_TRIES,
     ROLLED_BACK,
-    Address,
-    Stock,
     pause_before,
     translate,
 )
+from windlass.stores.postgres_connections.stock import Stock
 
 T = TypeVar("T")
 Call = Callable[[psycopg.Connection[Any]], T]
@@ -36,13 +36,13 @@ THREADS = 4
 _NEEDS_READ_COMMITTED = "WLISO"
 
 
-class Crew:
+class CallThreads:
     """Runs calls in a few threads. A call that the server rolled back is made again here, in this
     one place; one whose connection was lost is not, because it may have been committed."""
 
     def __init__(
         self,
-        address: Address,
+        address: ServerAddress,
         borrow: Callable[[], AbstractContextManager[psycopg.Connection[Any]]] | None = None,
         threads: int = THREADS,
         stock: Stock | None = None,
@@ -79,7 +79,7 @@ class Crew:
     async def rows(self, statement: Statement, values: Values = None) -> list[tuple[Any, ...]]:
         return await self.run(lambda connection: fetch_rows(connection, statement, values))
 
-    # ── in a thread of the crew ──
+    # ── in one of the threads ──
 
     def call(self, call: Call[T]) -> T:
         tries = 0

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import psycopg
 from psycopg import errors, pq
 
-from windlass.stores.postgres.connection import CALL_LIMIT, AnyConnection
+from windlass.stores.postgres_connections.connection import CALL_LIMIT, AnyConnection
 
 T = TypeVar("T")
 C = TypeVar("C", bound=AnyConnection)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
 from typing import Any, Protocol
 
 import psycopg
@@ -14,11 +13,11 @@ from psycopg.rows import tuple_row
 
 from windlass.errors import LeaseLostError, OutcomeUnknownError, StoreBusyError, StoreError
 from windlass.store.fetched import fetched
-from windlass.store.records import Lease, Outcome, Verdict
-from windlass.stores.postgres.connection import Address, is_lost, translate
-from windlass.stores.postgres.crew import fetch_row, fetch_rows, read_committed
-from windlass.stores.postgres.guard import Guard
-from windlass.stores.postgres.wire import Settlements
+from windlass.store.records import Outcome, Verdict
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.call_threads import fetch_row, fetch_rows, read_committed
+from windlass.stores.postgres_connections.failures import is_lost, translate
+from windlass.stores.postgres_connections.guard import Guard
 
 _BUSY_LIMIT = 30.0
 _BUSY_PAUSE = 0.05
@@ -37,34 +36,6 @@ class Ending(Protocol):
 
     def is_running(self, connection: psycopg.Connection[Any]) -> bool:
         """Whether this delivery still holds its job."""
-
-
-class JobEnding:
-    """The end of a job in our own schema."""
-
-    def __init__(self, schema: str, lease: Lease, now: Callable[[], datetime | None]) -> None:
-        self.job_id = lease.job_id
-        self._schema = schema
-        self._lease = lease
-        self._now = now
-
-    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Verdict, str]:
-        settlements = Settlements([(self._lease, outcome)])
-        statement = (
-            f"SELECT {self._schema}.{Settlements.CALL}, pg_catalog.pg_current_xact_id()::text"
-        )
-        cursor.execute(statement.encode(), settlements.values(True, self._now()))
-        text, number = cursor.fetchone() or (None, "")
-        return settlements.answers(text)[0].verdict, number
-
-    def is_running(self, connection: psycopg.Connection[Any]) -> bool:
-        [is_running] = fetch_row(
-            connection,
-            f"SELECT EXISTS (SELECT FROM {self._schema}._jobs AS j"  # noqa: S608
-            f" WHERE j.id = %s AND {self._schema}._is_held(j, %s))",
-            [self._lease.job_id, self._lease.token],
-        )
-        return bool(is_running)
 
 
 class PostgresTransaction:
@@ -121,7 +92,9 @@ class PostgresTransaction:
 
 @contextmanager
 def open_transaction(
-    lent: AbstractContextManager[Guard[psycopg.Connection[Any]]], address: Address, ending: Ending
+    lent: AbstractContextManager[Guard[psycopg.Connection[Any]]],
+    address: ServerAddress,
+    ending: Ending,
 ) -> Iterator[PostgresTransaction]:
     """Commit at the end of the block, roll back if it raises or the lease was lost.
 
@@ -159,7 +132,7 @@ def open_transaction(
                 ) from error
 
 
-def _has_committed(address: Address, ending: Ending, number: str) -> bool:
+def _has_committed(address: ServerAddress, ending: Ending, number: str) -> bool:
     """Ask what became of a transaction whose COMMIT was never answered.
 
     If the COMMIT never arrived, the server keeps the transaction open, and the job locked, until it

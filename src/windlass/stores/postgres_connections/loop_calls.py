@@ -21,26 +21,28 @@ from psycopg import pq
 from psycopg.errors import error_from_result
 
 from windlass.errors import StoreClosedError
-from windlass.stores.postgres.connection import (
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.connection import (
     CALL_LIMIT,
-    MOST_TRIES,
     PROBE_LIMIT,
-    ROLLED_BACK,
-    Address,
     AnyConnection,
     BoundedConnection,
-    Stock,
     has_lain,
     is_stale,
+)
+from windlass.stores.postgres_connections.failures import (
+    MOST_TRIES,
+    ROLLED_BACK,
     pause_before,
     translate,
 )
+from windlass.stores.postgres_connections.stock import Stock
 
 Text = str | None
 _FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
 
 
-class Lines:
+class LoopCalls:
     """Makes calls with connections of its own. Those it needs come from `stock`, taken in a thread
     (by `start`), since connecting may take a while.
 
@@ -49,14 +51,14 @@ class Lines:
 
     def __init__(
         self,
-        address: Address,
+        address: ServerAddress,
         stock: Stock,
         start: Callable[[Callable[[], None]], Future[None]],
     ) -> None:
         self._address = address
         self._stock = stock
         self._start = start
-        self._idle: deque[_Line] = deque()
+        self._idle: deque[_Link] = deque()
         self._busy = 0
         self._is_closed = False
         self._changed = threading.Condition()
@@ -83,36 +85,36 @@ class Lines:
                 raise StoreClosedError("this store was closed")
             self._busy += 1
         try:
-            line = await self._take()
+            link = await self._take()
             try:
                 self.calls += 1
-                return await line.row(statement, values)
+                return await link.row(statement, values)
             finally:
-                line.used_at = time.monotonic()
-                self._idle.append(line)
+                link.used_at = time.monotonic()
+                self._idle.append(link)
         finally:
             with self._changed:
                 self._busy -= 1
                 self._changed.notify_all()
 
-    async def _take(self) -> _Line:
+    async def _take(self) -> _Link:
         while True:
             try:
-                line = self._idle.pop()
+                link = self._idle.pop()
             except IndexError:
                 await asyncio.wrap_future(self._start(self._connect))
                 continue
-            if is_stale(line.connection):
-                line.connection.close()
-            elif has_lain(line.used_at) and not await answers(line.connection, PROBE_LIMIT):
+            if is_stale(link.connection):
+                link.connection.close()
+            elif has_lain(link.used_at) and not await answers(link.connection, PROBE_LIMIT):
                 self._drop_idle()
                 self._stock.drop_idle()
             else:
-                return line
+                return link
 
     def _connect(self) -> None:
         """In a thread. Its caller may be cancelled meanwhile, so it goes to the idle ones."""
-        self._idle.append(_Line(self._stock.take(), self._address.prepare_threshold is not None))
+        self._idle.append(_Link(self._stock.take(), self._address.prepare_threshold is not None))
 
     def close(self) -> None:
         """Calls that are under way are answered first; they have their time limit."""
@@ -130,7 +132,7 @@ class Lines:
                 self._idle.pop().connection.close()
 
 
-class _Line:
+class _Link:
     """One connection; after `row` was cancelled or failed it may be closed.
 
     A statement is prepared when it is asked for the second time.

@@ -21,16 +21,16 @@ from psycopg import pq
 from psycopg.rows import tuple_row
 
 from windlass.errors import StoreClosedError, StoreUnavailableError
-from windlass.stores.postgres import lines
-from windlass.stores.postgres.connection import (
+from windlass.stores.postgres_connections import loop_calls
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.connection import (
     PROBE_LIMIT,
-    Address,
     AnyConnection,
     answers,
     has_lain,
     is_stale,
-    one_line,
 )
+from windlass.stores.postgres_connections.failures import one_line
 
 WAIT_LIMIT = 30.0
 """Seconds a handler waits for a connection: for its turn, and for a server that refuses."""
@@ -55,7 +55,7 @@ class _Idle:
 class Pool:
     """Lends at most `size` connections at once, first come, first served."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: ServerAddress, size: int) -> None:
         self._address = address
         self._size = size
         self._lock = threading.Lock()
@@ -170,7 +170,7 @@ class Pool:
         for found in self._unstale(asyncio.get_running_loop()):
             connection = found.connection
             assert isinstance(connection, psycopg.AsyncConnection)
-            if not has_lain(found.since) or await lines.answers(connection, PROBE_LIMIT):
+            if not has_lain(found.since) or await loop_calls.answers(connection, PROBE_LIMIT):
                 return connection
             self._drop_idle()
         return None

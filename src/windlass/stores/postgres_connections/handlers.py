@@ -21,16 +21,16 @@ from psycopg import conninfo, pq
 from psycopg.rows import tuple_row
 
 from windlass.errors import ConfigError, StoreClosedError, StoreUnavailableError
-from windlass.stores.postgres.connection import (
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.connection import (
     CALL_LIMIT,
     PROBE_LIMIT,
-    Address,
     answers,
     has_lain,
     is_stale,
 )
-from windlass.stores.postgres.guard import Guard, guarded
-from windlass.stores.postgres.pool import Pool
+from windlass.stores.postgres_connections.guard import Guard, guarded
+from windlass.stores.postgres_connections.pool import Pool
 
 _ASK_AGAIN = 5.0
 """Seconds after which the caller's pool is asked again: it gives up connecting after a while of
@@ -53,14 +53,14 @@ class HandlerConnections:
         self._used_at: WeakKeyDictionary[psycopg.Connection[Any], float] = WeakKeyDictionary()
         self._size = size
         if pool is None:
-            self.address = Address(url, session=session)
+            self.address = ServerAddress(url, session=session)
             return
         import psycopg_pool
 
         if isinstance(pool, psycopg_pool.ConnectionPool | psycopg_pool.AsyncConnectionPool):
             # An async pool belongs to its loop; connections like its own serve every thread.
             given = _conninfo_of(pool)
-            self.address = Address(given, session=session)
+            self.address = ServerAddress(given, session=session)
             if isinstance(pool, psycopg_pool.ConnectionPool):
                 self._given = pool
         else:
