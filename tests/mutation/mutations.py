@@ -535,7 +535,7 @@ MUTATIONS = (
         "mark-short",
         "A claim that comes short after its mark is followed by one from the very start.",
         "src/windlass/stores/postgres/marks.py",
-        "self._is_stirred = self._is_stirred or len(leases) < request.limit",
+        "self._expects_new = self._expects_new or len(leases) < request.limit",
         "pass",
         ("tests/unit/test_marks.py::test_something_new_or_a_short_claim_calls_for_a_look",),
     ),

@@ -26,7 +26,7 @@ from windlass.store.records import (
     Verdict,
 )
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres.marks import SPARE, Mark
+from windlass.stores.postgres.marks import SPARE, IndexPlace
 from windlass.stores.postgres.wire import decode_leases, mark_array
 from windlass.testing import FakeClock
 
@@ -203,7 +203,7 @@ def test_a_claim_for_many_tasks_reads_little_of_each(made: Schema, spread: str) 
         other.execute(lock.encode(), [list(expected)])
         check(behind)
         other.rollback()
-        marks: dict[str, Mark] = {}
+        marks: dict[str, IndexPlace] = {}
         for each in connection.execute(
             f"SELECT task, priority, {name}._micros(run_at), id FROM {name}._jobs"
             " WHERE id = ANY (%s) ORDER BY priority, run_at, id".encode(),

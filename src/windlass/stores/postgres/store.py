@@ -65,7 +65,7 @@ from windlass.stores.postgres.joined import PostgresJoined
 from windlass.stores.postgres.keyed import KeyedAdds
 from windlass.stores.postgres.lifeline import PostgresLifeline
 from windlass.stores.postgres.listener import Listener
-from windlass.stores.postgres.marks import Marks, Start, Timer
+from windlass.stores.postgres.marks import ClaimMarks, Start, TimerMark
 from windlass.stores.postgres.rendering import channel, quoted
 from windlass.stores.postgres.wire import (
     CLAIM,
@@ -154,8 +154,8 @@ class PostgresStore:
         self._hints = Hints()
         self._listening: list[Listening] = []
         self._lifelines: list[PostgresLifeline] = []
-        self._marks: dict[str, Marks] = {}
-        self._timer = Timer(clock)
+        self._marks: dict[str, ClaimMarks] = {}
+        self._timer = TimerMark(clock)
         self._after: dict[str, str] = {}
         self._unresolved: dict[int, str] = {}
         """The bases of claims whose answers were lost, and their workers."""
@@ -165,7 +165,7 @@ class PostgresStore:
         self._batches = Batches()
         self.least_batch = _LEAST_BATCH
         """How many jobs a claim must take to hold them by one lease."""
-        self._held: set[int] = set()
+        self._locked: set[int] = set()
         """Jobs whose rows an open transaction has locked, so that their outcome was not written."""
 
     # ── life ──
@@ -274,16 +274,16 @@ class PostgresStore:
             listening(error)
 
     def _hint(self) -> None:
-        self._stir()
+        self._expect_new()
         self._hints.ready()
 
-    def _stir(self) -> None:
+    def _expect_new(self) -> None:
         for marks in tuple(self._marks.values()):
-            marks.stir()
+            marks.expect_new()
 
     def _hint_here(self) -> None:
         """After a write: for workers of this process, when no notification will reach them."""
-        self._stir()
+        self._expect_new()
         if self._listener is None or not self._listener.is_listening:
             self._hint()
 
@@ -408,7 +408,7 @@ class PostgresStore:
             return found
         if not self._watch.has_begun:
             await self._open_threads().run(self._begin_watch)
-        marks = self._marks.setdefault(request.worker, Marks(self._clock))
+        marks = self._marks.setdefault(request.worker, ClaimMarks(self._clock))
         refusals = 0
         start = marks.start()
         while refusals < _MOST_REFUSALS:
@@ -432,7 +432,7 @@ class PostgresStore:
             asyncio.get_running_loop().call_later(marks.pause, self._hint)
         return []
 
-    async def _claim(self, request: ClaimRequest, marks: Marks, start: Start) -> Claimed:
+    async def _claim(self, request: ClaimRequest, marks: ClaimMarks, start: Start) -> Claimed:
         base = secrets.randbits(62)
         call = asyncio.ensure_future(self._ask_claim(request, base, start))
         self._under_way.add(call, request.worker)
@@ -512,10 +512,10 @@ class PostgresStore:
         """Wait a moment for rows that an open transaction has locked. Rows that stay locked are
         answered as busy, and from then on settled with `careful`."""
         ids = {lease.job_id for lease, _ in settlements}
-        answers = self._settle_once(settlements, careful=not ids.isdisjoint(self._held))
+        answers = self._settle_once(settlements, careful=not ids.isdisjoint(self._locked))
         busy = _busy(answers)
         for pause in _BUSY_PAUSES:
-            if all(settlements[place][0].job_id in self._held for place in busy):
+            if all(settlements[place][0].job_id in self._locked for place in busy):
                 break
             time.sleep(pause)
             again = self._settle_once([settlements[place] for place in busy], careful=True)
@@ -523,7 +523,7 @@ class PostgresStore:
                 answers[place] = answer
             busy = _busy(answers)
         held = {settlements[place][0].job_id for place in busy}
-        self._held = (self._held - ids) | held
+        self._locked = (self._locked - ids) | held
         self._batches.leave([lease for lease, _ in settlements if lease.job_id not in held])
         return answers
 

@@ -24,7 +24,7 @@ from windlass.store.records import (
     Settled,
     Verdict,
 )
-from windlass.stores.postgres.marks import Mark, Start
+from windlass.stores.postgres.marks import IndexPlace, Start
 
 
 def _wire(name: str, **others: tuple[str, Any]) -> type[msgspec.Struct]:
@@ -95,7 +95,7 @@ def _name_array(names: tuple[str, ...]) -> str:
     return _text_array(names)
 
 
-def mark_array(tasks: Sequence[str], marks: Mapping[str, Mark]) -> str:
+def mark_array(tasks: Sequence[str], marks: Mapping[str, IndexPlace]) -> str:
     """One mark for each task, in their order."""
     found = [marks.get(task, _NO_MARK) for task in tasks]
     return f"{{{','.join([f'{{{priority},{at},{job}}}' for priority, at, job in found])}}}"
