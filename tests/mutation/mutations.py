@@ -539,6 +539,16 @@ MUTATIONS = (
         "pass",
         ("tests/unit/test_marks.py::test_something_new_or_a_short_claim_calls_for_a_look",),
     ),
+    Mutation(
+        "known-unresolved",
+        "However many workers claim, one whose claim's answer was lost can still ask what it took.",
+        "src/windlass/stores/postgres/known_workers.py",
+        "return not worker.unresolved or idle > UNRESOLVED_FOR",
+        "return True",
+        (
+            "tests/unit/test_known_workers.py::test_a_worker_with_a_lost_answer_is_kept_while_it_may_ask",
+        ),
+    ),
     # ── what may be stored, and who may interfere ──
     Mutation(
         "path-functions",

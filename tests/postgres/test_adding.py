@@ -273,8 +273,8 @@ def test_statements_are_prepared_only_in_sessions_of_our_own(
         async with opened(schema, prepared_statements=prepared) as store:
             for _ in range(3):
                 await store.enqueue([NewJob("t")])
-            assert store._loop_calls is not None
-            connection = store._loop_calls._idle[0].connection
+            assert store._calls._loop_calls is not None
+            connection = store._calls._loop_calls._idle[0].connection
             found = connection.execute("SELECT name FROM pg_prepared_statements").fetchall()
             return [name for [name] in found]
 

@@ -78,7 +78,7 @@ def _with_store(schema: Schema, work: Work, **options: Any) -> None:
     async def run() -> None:
         url = options.pop("url", schema.url)
         store = PostgresStore(url, schema_name=schema.name, listen=False, **options)
-        store.least_batch = 1
+        store.claims.least_batch = 1
         await store.open()
         try:
             await work(store)
@@ -478,14 +478,14 @@ def test_batches_that_grow_old_are_spread(made: Schema) -> None:
 def test_a_claim_whose_answer_was_lost(made: Schema) -> None:
     async def work(store: PostgresStore) -> None:
         await store.enqueue([NewJob("a")] * 30 + [NewJob("a", queue="q")])
-        real = store._ask_claim
+        real = store.claims._ask
 
         async def lose(*args: Any) -> Any:
-            store._ask_claim = real  # type: ignore[method-assign]
+            store.claims._ask = real  # type: ignore[method-assign]
             await real(*args)
             raise OutcomeUnknownError("lost")
 
-        store._ask_claim = lose  # type: ignore[method-assign,assignment]
+        store.claims._ask = lose  # type: ignore[method-assign,assignment]
         with pytest.raises(OutcomeUnknownError):
             await _claim(store)
         assert (await store.counts())[JobState.RUNNING] == 31
@@ -504,22 +504,22 @@ def test_a_claim_whose_caller_went_away(made: Schema) -> None:
     async def work(store: PostgresStore) -> None:
         await store.enqueue([NewJob("a")] * 30)
         entered, go_on = asyncio.Event(), asyncio.Event()
-        real = store._ask_claim
+        real = store.claims._ask
 
         async def slow(*args: Any) -> Any:
             entered.set()
             await go_on.wait()
             return await real(*args)
 
-        store._ask_claim = slow  # type: ignore[method-assign,assignment]
+        store.claims._ask = slow  # type: ignore[method-assign,assignment]
         claim = asyncio.create_task(_claim(store))
         await entered.wait()
         claim.cancel()
         with pytest.raises(asyncio.CancelledError):
             await claim
         go_on.set()
-        await store._under_way.ended("w")
-        store._ask_claim = real  # type: ignore[method-assign]
+        await store.claims.ended("w")
+        store.claims._ask = real  # type: ignore[method-assign]
         leases = await _claim(store)
         assert [lease.deliveries for lease in leases] == [2] * 30
         assert _batches(made) == 0
@@ -600,7 +600,7 @@ def test_a_server_whose_transactions_are_repeatable_read(made: Schema) -> None:
         await store.enqueue([NewJob("a")] * 40)
         leases = await _claim(store, limit=30)
         assert len(leases) == 30 and _batches(made) == 1
-        [level] = await store._row("SELECT current_setting('default_transaction_isolation')")
+        [level] = await store._calls.row("SELECT current_setting('default_transaction_isolation')")
         assert level == "repeatable read"
         assert [job.id for job in await store.cancel([leases[0].job_id])] == [leases[0].job_id]
         assert await store.note(leases[1], Note(progress="1")) is Verdict.APPLIED

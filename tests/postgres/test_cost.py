@@ -168,7 +168,7 @@ def test_what_a_claim_reads_while_thousands_are_in_batches(made: Schema) -> None
         store = PostgresStore(made.url, schema_name=made.name, listen=False, clock=FakeClock())
         await store.open()
         entries: list[int] = []
-        real = store._ask_claim
+        real = store.claims._ask
 
         async def ask(*args: Any) -> Any:
             claimed = await real(*args)
@@ -180,8 +180,8 @@ def test_what_a_claim_reads_while_thousands_are_in_batches(made: Schema) -> None
             for _ in range(3):
                 assert len(await _claim(store, held // 3)) == held // 3
             # Another process has no mark yet.
-            store._marks.clear()
-            store._ask_claim = ask  # type: ignore[method-assign,assignment]
+            store._workers.forget("w")
+            store.claims._ask = ask  # type: ignore[method-assign,assignment]
             for _ in range(4):
                 assert len(await _claim(store, limit)) == limit
             return entries
@@ -230,7 +230,7 @@ def test_the_server_compiles_none_of_our_statements(made: Schema) -> None:
         await store.open()
         try:
             statement = "SELECT pg_catalog.current_setting('jit')"
-            return [*await store._row(statement), *await store._texts(statement, [])]
+            return [*await store._calls.row(statement), *await store._calls.texts(statement, [])]
         finally:
             await store.close()
 

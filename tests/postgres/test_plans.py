@@ -271,7 +271,7 @@ async def _cycle(
     store = PostgresStore(schema.url, schema_name=schema.name, clock=clock)
     await store.open()
     seen: list[tuple[int, int]] = []
-    real = store._ask_claim
+    real = store.claims._ask
 
     async def ask(request: ClaimRequest, *rest: Any) -> Any:
         claimed = await real(request, *rest)
@@ -293,7 +293,7 @@ async def _cycle(
             done += len(leases)
         await store.enqueue([NewJob("a")] * 1_000)
         await claim(RETURNED)  # the first one meets them, and marks the place
-        store._ask_claim = ask  # type: ignore[method-assign,assignment]
+        store.claims._ask = ask  # type: ignore[method-assign,assignment]
         for _ in range(5):
             await claim(RETURNED)
     finally:
@@ -309,7 +309,7 @@ def test_the_timer_does_not_read_what_it_made_ready_before(made: Schema) -> None
     async def work() -> None:
         store = PostgresStore(made.url, schema_name=made.name, clock=clock, listen=False)
         await store.open()
-        real = store._row
+        real = store._calls.row
 
         async def row(statement: str, *values: Any) -> tuple[Any, ...]:
             answer = await real(statement, *values)
@@ -317,7 +317,7 @@ def test_the_timer_does_not_read_what_it_made_ready_before(made: Schema) -> None
                 seen.append((answer[-1], answer[0] if "_promote(" in statement else 1))
             return answer
 
-        store._row = row  # type: ignore[method-assign]
+        store._calls.row = row  # type: ignore[method-assign]
         try:
             later = clock.now() + 3600 * 1_000_000
             await store.enqueue([NewJob("a", run_at=later + n) for n in range(3_000)])

@@ -92,7 +92,7 @@ def _direct(
     def make() -> Store:
         store = PostgresStore(cluster.url("contract"), schema_name=SCHEMA, clock=clock)
         if least_batch is not None:
-            store.least_batch = least_batch
+            store.claims.least_batch = least_batch
         return store
 
     return _fresh(cluster, make)

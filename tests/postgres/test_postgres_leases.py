@@ -325,7 +325,7 @@ def test_a_batch_whose_end_met_a_spread_does_not_stay(made: Schema) -> None:
     clock = FakeClock()
 
     async def work(store: PostgresStore) -> None:
-        store.least_batch = 1
+        store.claims.least_batch = 1
         await store.enqueue([NewJob("a")] * 3)
         leases = await _claim(store)
         await store.settle([(lease, COMPLETE) for lease in leases])
@@ -359,9 +359,9 @@ def test_a_claim_that_was_given_up_cannot_happen_any_more(
             with _in_thread(lambda: _claim_by_hand(claimer, made, 10**9, least)) as claim:
                 try:
                     await asyncio.to_thread(_until_waiting, made, claimer, claim)
-                    store._unresolved[10**9] = "w"
-                    assert await store._resolve("w", 30.0) == []
-                    assert store._unresolved == {}
+                    store._workers.add_unresolved("w", 10**9)
+                    assert await store.claims.resolve("w", 30.0) == []
+                    assert not store._workers.claiming("w").unresolved
                 finally:
                     gate.rollback()
                 with pytest.raises(psycopg.errors.SerializationFailure):
@@ -381,7 +381,7 @@ def test_a_claim_that_was_given_up_and_happens_all_the_same_is_waited_for(
         store.lifeline().renew("w", 30.0, [])
         with psycopg.connect(made.url) as claimer:
             assert len(_claim_by_hand(claimer, made, 10**9, least)) == 4
-            store._unresolved[10**9] = "w"
+            store._workers.add_unresolved("w", 10**9)
             asked = asyncio.ensure_future(_claim(store))
             while not _ask(
                 made,
@@ -407,7 +407,7 @@ def test_a_claim_is_asked_about_until_there_is_an_answer(made: Schema) -> None:
         store.lifeline().renew("w", 30.0, [])
         with psycopg.connect(made.url) as claimer:
             assert len(_claim_by_hand(claimer, made, 10**9, PLAIN)) == 1
-            store._unresolved[10**9] = "w"
+            store._workers.add_unresolved("w", 10**9)
             clock.advance(3600)  # however long it takes
             claimer.commit()
         assert len(await _claim(store)) == 1

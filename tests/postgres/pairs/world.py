@@ -56,7 +56,7 @@ class World:
 
     def _store(self, name: str) -> PostgresStore:
         store = PostgresStore(self._named(name), schema_name=SCHEMA, clock=self.clock, listen=False)
-        store.least_batch = 1
+        store.claims.least_batch = 1
         return store
 
     def _named(self, name: str) -> str:
