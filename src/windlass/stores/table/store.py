@@ -12,7 +12,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-import msgspec
 import psycopg
 from psycopg import conninfo, sql
 from psycopg.rows import tuple_row
@@ -34,17 +33,13 @@ from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import Lifeline, Listening, Transaction
 from windlass.store.records import (
     RELEASE,
-    Cancel,
     Capabilities,
     ClaimRequest,
-    Complete,
-    Fail,
     JobFilter,
     Lease,
     Note,
     Outcome,
     Reaped,
-    Release,
     Settled,
     Verdict,
 )
@@ -54,51 +49,23 @@ from windlass.stores.postgres_connections.handlers import Borrowed, HandlerConne
 from windlass.stores.postgres_connections.transaction import open_transaction
 from windlass.stores.postgres_connections.under_way import UnderWay
 from windlass.stores.table import setup
-from windlass.stores.table.faults import TableCallThreads, is_of_a_row, refused
+from windlass.stores.table.faults import TableCallThreads, is_of_a_row
 from windlass.stores.table.lifeline import TableLifeline
 from windlass.stores.table.names import parse_relation
 from windlass.stores.table.options import Fragment, TableOptions
+from windlass.stores.table.outcomes import RowEnding, settle_values, settled
+from windlass.stores.table.records import Row, RowLease
 from windlass.stores.table.statements import Statements
 
 R = TypeVar("R")
 
-_STATES = {
-    "queued": JobState.READY,
-    "processing": JobState.RUNNING,
-    "errored": JobState.SCHEDULED,
-    "due": JobState.READY,  # errored, and to be tried again at once
-    "failed": JobState.FAILED,
-    "completed": JobState.COMPLETED,
-    "canceled": JobState.CANCELLED,
-}
 _BUSY_LIMIT = 2.0
 _BUSY_PAUSE = 0.05
 _logger = logging.getLogger("windlass")
 
 
-class Row(msgspec.Struct, frozen=True):
-    """What was selected of a row, and what its columns are called."""
-
-    names: tuple[str, ...]
-    values: tuple[Any, ...]
-
-
 Found = dict[int, Row | Exception]
 """What was read of each row, or why it could not be."""
-
-
-class RowLease(Lease):
-    """A lease that carries the row, of which the worker makes the record when it runs it: a row
-    that `scan` or psycopg cannot read fails alone."""
-
-    row: Any = None
-    options: Any = None
-
-    @property
-    def record(self) -> Any:
-        if isinstance(self.row, Exception):
-            raise self.row
-        return _record(self.options, self.row)
 
 
 class TableStore(Generic[R]):
@@ -334,25 +301,12 @@ class TableStore(Generic[R]):
         return await asyncio.wrap_future(threads.submit(self._settle_now, settlements))
 
     def _settle_now(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
-        values = self._settle_values(settlements)
+        values = settle_values(settlements, self._now)
         rows = self._open_threads().call(
             lambda connection: fetch_rows(connection, self._statements.settle, values)
         )
         words = dict(rows)
-        return [_settled(words[place]) for place in range(len(settlements))]
-
-    def _settle_values(self, settlements: Sequence[tuple[Lease, Outcome]]) -> dict[str, Any]:
-        outcomes = [
-            {
-                "place": place,
-                "id": lease.job_id,
-                "token": lease.token,
-                "worker": lease.worker,
-                **_encoded(outcome),
-            }
-            for place, (lease, outcome) in enumerate(settlements)
-        ]
-        return {"outcomes": msgspec.json.encode(outcomes).decode(), "now": self._now}
+        return [settled(words[place]) for place in range(len(settlements))]
 
     async def note(self, lease: Lease, note: Note) -> Verdict:
         """An entry goes to `execution_logs`; progress has no column, and is not kept."""
@@ -428,9 +382,9 @@ class TableStore(Generic[R]):
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
         self._open_threads()
-        return open_transaction(
-            self._handlers.lend(), self._handlers.address, _RowEnding(self, lease)
-        )
+        address = self._handlers.address
+        ending = RowEnding(self._statements, lease, address.name, lambda: self._now)
+        return open_transaction(self._handlers.lend(), address, ending)
 
     async def retire(self, worker: str) -> None:
         await self._under_way.ended(worker)
@@ -600,82 +554,6 @@ class _Patience:
             return False
         await asyncio.sleep(_BUSY_PAUSE)
         return True
-
-
-class _RowEnding:
-    """The end of a delivery in the handler's own transaction."""
-
-    def __init__(self, store: TableStore[Any], lease: Lease) -> None:
-        self.job_id = lease.job_id
-        self._store = store
-        self._lease = lease
-
-    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Verdict, str]:
-        values = self._store._settle_values([(self._lease, outcome)])
-        try:
-            cursor.execute(self._store._statements.settle, values)
-        except psycopg.ProgrammingError as error:
-            where = self._store._handlers.address.name
-            raise refused(error, where, self._store.table.text) from error
-        [word] = [word for _, word in cursor.fetchall()]
-        cursor.execute("SELECT pg_current_xact_id()::text")
-        [number] = cursor.fetchone() or ("",)
-        return _settled(word).verdict, number
-
-    def is_running(self, connection: psycopg.Connection[Any]) -> bool:
-        values = {
-            "ids": [self._lease.job_id],
-            "tokens": [self._lease.token],
-            "workers": [self._lease.worker],
-        }
-        answers = dict(fetch_rows(connection, self._store._statements.check, values))
-        return answers.get(self._lease.job_id, "held") in ("held", "cancel")
-
-
-def _encoded(outcome: Outcome) -> dict[str, Any]:
-    match outcome:
-        case Complete():
-            return {"kind": "complete"}
-        case Fail():
-            return {
-                "kind": "fail",
-                "error": outcome.error,
-                "delay": outcome.delay,
-                "run_at": outcome.run_at,
-                "max_attempts": outcome.max_attempts,
-                "final": outcome.final,
-            }
-        case Release():
-            return {"kind": "release"}
-        case Cancel():
-            return {"kind": "cancel"}
-
-
-def _settled(word: str) -> Settled:
-    match word:
-        case "lost" | "missing" | "busy":
-            return Settled(Verdict(word))
-        case _:
-            return Settled(Verdict.APPLIED, _STATES[word])
-
-
-def _record(options: TableOptions[R], row: Row) -> Any:
-    scan: Any = options.scan
-    fields = options.field_names
-    if fields is not None:
-        if len(row.values) > len(fields):
-            raise ConfigError(
-                f"{len(row.values)} columns are selected, but {scan.__name__} has only"
-                f" {len(fields)} fields"
-            )
-        return scan(**dict(zip(fields, row.values, strict=False)))
-    by_name = dict(zip(row.names, row.values, strict=True))
-    if len(by_name) < len(row.names):
-        [twice, *_] = [name for name in row.names if row.names.count(name) > 1]
-        raise ConfigError(
-            f"two of column_expressions are called {twice}; name them: '(SELECT …) AS name'"
-        )
-    return by_name if scan is None else scan(by_name)
 
 
 def _address(place: Any) -> tuple[str, Any]:
