@@ -369,9 +369,9 @@ MUTATIONS = (
     Mutation(
         "worker-row",
         "A claim and those who end its worker see each other: the claim locks the worker's row.",
-        f"{_SQL}/claiming/_claim.sql",
-        "    FOR KEY SHARE SKIP LOCKED;\n",
-        "    ;\n",
+        f"{_SQL}/claiming/_lock_worker.sql",
+        "  FOR KEY SHARE SKIP LOCKED;\n",
+        "  ;\n",
         (
             "tests/postgres/test_postgres_leases.py::test_unlocking_a_worker_that_is_just_claiming",
             "tests/postgres/test_postgres_leases.py"
@@ -381,9 +381,9 @@ MUTATIONS = (
     Mutation(
         "claim-refused",
         "A claim that its worker has given up does not happen any more.",
-        f"{_SQL}/claiming/_claim.sql",
-        "WHERE w.id = number AND (w.refused IS NULL OR _base <> ALL (w.refused))",
-        "WHERE w.id = number",
+        f"{_SQL}/claiming/_lock_worker.sql",
+        "WHERE w.id = _number AND (w.refused IS NULL OR _base <> ALL (w.refused))",
+        "WHERE w.id = _number",
         (
             "tests/postgres/test_postgres_leases.py"
             "::test_a_claim_that_was_given_up_cannot_happen_any_more",

@@ -124,13 +124,25 @@ def list_of_payloads(jobs: Sequence[NewJob]) -> str:
     return f"[{','.join([job.payload for job in jobs])}]"
 
 
-CLAIM = (
-    "SELECT leases, is_batch::text, is_more::text, next_after, next_bell::text, entries::text"
-    " FROM {schema}._claim($1::text, $2::text::text[], $3::text::integer, $4::text::integer,"
-    " $5::text::float8, $6::text::bigint, $7::text::jsonb, $8::text::text[], $9::text::boolean,"
-    " $10::text, $11::text::bigint[], $12::text::bigint, $13::text::integer, $14::text::bigint[],"
-    " $15::text::timestamptz)"
-)
+CLAIM = """
+SELECT leases, is_batch::text, is_more::text, next_after, next_bell::text, entries::text
+FROM {schema}._claim(
+  _worker => $1::text,
+  _tasks => $2::text::text[],
+  _limit => $3::text::integer,
+  _suspects => $4::text::integer,
+  _lease => $5::text::float8,
+  _base => $6::text::bigint,
+  _longer => $7::text::jsonb,
+  _forbidden => $8::text::text[],
+  _past_heads => $9::text::boolean,
+  _after => $10::text,
+  _marks => $11::text::bigint[],
+  _bell => $12::text::bigint,
+  _least => $13::text::integer,
+  _ended => $14::text::bigint[],
+  _now => $15::text::timestamptz
+)"""
 
 
 def claim_values(

@@ -9,6 +9,9 @@
 -- `_bell` the same for the bells: where index entries of claimed jobs cannot be removed yet (an old
 -- snapshot is open) they pile up before it. `entries` is how many index entries were read, but for
 -- those of claimable jobs that were not taken, so that the caller can tell.
+--
+-- Each step is a function of its own behind its condition. A call takes some microseconds, so what
+-- an idle worker's claim does is in few of them.
 CREATE OR REPLACE FUNCTION {schema}._claim(
   _worker text, _tasks text[], _limit integer, _suspects integer, _lease float8, _base bigint,
   _longer jsonb, _forbidden text[], _past_heads boolean, _after text, _marks bigint[],
@@ -24,25 +27,27 @@ DECLARE
   number bigint;
   is_paused boolean;
   is_rung boolean;
+  allowed record;
   admission record;
   exchange record;
-  heads tid[] := '{}';
-  left_over tid[];
-  kept_bells bigint[] := '{}';
-  is_over boolean := false;
+  pick record;
+  choice record;
+  batch record;
   picked tid[];
-  spare bigint;
-  spans integer;
-  ids int8multirange;
-  plain bigint[] := '{}';
-  others text;
-  before bigint := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
+  heads tid[] := '{}';
+  kept_bells bigint[];
+  is_over boolean := false;
+  taken integer;
+  in_batch integer := 0;
+  rows text;
+  entries_before bigint := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
     + pg_stat_get_xact_tuples_returned({bells_index}::regclass);
   batches_before bigint := pg_stat_get_xact_tuples_returned({batches_index}::regclass);
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     PERFORM {schema}._need_read_committed();
   END IF;
+  is_batch := false;
   is_more := false;
   next_after := _after;
   next_bell := _bell;
@@ -58,16 +63,12 @@ BEGIN
     number := {schema}._beat(_worker, _lease, _now);
   END IF;
   IF _ended <> '{}' THEN
-    DELETE FROM {schema}._batches AS b WHERE b.base = ANY (ARRAY(
-      SELECT c.base FROM {schema}._batches AS c WHERE c.base = ANY (_ended)
-      FOR UPDATE SKIP LOCKED
-    ));
+    PERFORM {schema}._drop_ended(_ended);
   END IF;
   IF is_paused THEN
-    SELECT coalesce(array_agg(t.name ORDER BY t.n), '{}'), coalesce(array_agg(
-      ARRAY[_marks[t.n][1], _marks[t.n][2], _marks[t.n][3]] ORDER BY t.n), '{}')
-    INTO _tasks, _marks FROM unnest(_tasks) WITH ORDINALITY AS t (name, n)
-    WHERE NOT EXISTS (SELECT FROM {schema}._paused AS p WHERE p.kind = 'task' AND p.name = t.name);
+    allowed := {schema}._without_paused(_tasks, _marks);
+    _tasks := allowed.tasks;
+    _marks := allowed.marks;
   END IF;
   IF is_rung THEN
     admission := {schema}._admit(_tasks, _limit, _forbidden, _bell);
@@ -80,97 +81,40 @@ BEGIN
     exchange := {schema}._exchange_heads(_tasks, _forbidden, _after);
     next_after := exchange.next_after;
   END IF;
-  SELECT p.picked, p.spare, p.spans INTO picked, spare, spans
-  FROM {schema}._pick(_tasks, _limit, _suspects, _forbidden, _marks) AS p;
+  pick := {schema}._pick(_tasks, _limit, _suspects, _forbidden, _marks);
+  picked := pick.picked;
   IF heads <> '{}' AND cardinality(picked) + cardinality(heads) > _limit THEN
     is_over := true;
-    SELECT
-      coalesce(array_agg(o.tid) FILTER (WHERE o.state = 'ready' AND o.place <= _limit), '{}'),
-      coalesce(array_agg(o.tid) FILTER (WHERE o.state = 'waiting' AND o.place <= _limit), '{}'),
-      array_agg(o.tid) FILTER (WHERE o.state = 'waiting' AND o.place > _limit)
-    INTO picked, heads, left_over FROM (
-      SELECT j.ctid AS tid, j.state,
-        row_number() OVER (ORDER BY j.priority, j.run_at, j.id) AS place
-      FROM {schema}._jobs AS j WHERE j.ctid = ANY (picked || heads)
-    ) AS o;
-    -- Looked at again by the next claim they cost less than written twice, if they are not many.
-    IF cardinality(left_over) > _limit THEN
-      PERFORM {schema}._make_ready(left_over);
-    ELSIF left_over IS NOT NULL THEN
-      SELECT kept_bells || array_agg(h.n), least(next_bell, min(h.n) - 1)
-      INTO kept_bells, next_bell FROM unnest(left_over) AS l (tid)
-      JOIN unnest(admission.heads, admission.bells) AS h (tid, n) ON h.tid = l.tid;
-    END IF;
+    choice := {schema}._choose(picked, heads, admission.bells, _limit);
+    picked := choice.picked;
+    heads := choice.heads;
+    kept_bells := kept_bells || choice.kept;
+    next_bell := least(next_bell, choice.last_before);
+  END IF;
+  taken := cardinality(picked) + cardinality(heads);
+  IF taken > 0 THEN
+    number := {schema}._lock_worker(number, _worker, _base);
   END IF;
   -- Entries of ended batches, too, stay in their index while an old snapshot is open, and every
   -- claim reads them all: so many must not become more.
   IF cardinality(picked) >= _least
     AND pg_stat_get_xact_tuples_returned({batches_index}::regclass) - batches_before < 2000
   THEN
-    SELECT array_agg(j.id), string_agg({schema}._lease(j, _base, 1, to_json(_worker)), ',')
-    INTO plain, leases FROM {schema}._jobs AS j
-    WHERE j.ctid = ANY (picked) AND j.deliveries = 0 AND j.key IS NULL AND j.queue IS NULL
-      AND NOT _longer ? j.task;
+    batch := {schema}._write_batch(picked, pick.spans, _least, number, _worker, at, _base, _longer);
+    leases := batch.leases;
+    in_batch := batch.size;
+    is_batch := in_batch > 0;
   END IF;
-  -- Every claim reads all ranges of ids that batches have. Where jobs in between are other workers'
-  -- or have keys there is one for each job, and beyond so many it costs less to write the rows.
-  is_batch := cardinality(plain) >= _least;
-  -- A call that ends the worker, or asks what became of this claim, locks the worker's row. If it
-  -- comes later, it sees this claim. If it came first, this claim fails here: its caller makes it
-  -- again, or has given it up. It does not wait for the lock: it holds jobs, and maybe the latch.
-  IF cardinality(picked) + cardinality(heads) > 0 THEN
-    PERFORM FROM {schema}._workers AS w
-    WHERE w.id = number AND (w.refused IS NULL OR _base <> ALL (w.refused))
-    FOR KEY SHARE SKIP LOCKED;
-    IF NOT FOUND THEN
-      RAISE EXCEPTION 'The worker % was ended, or has given up this claim', _worker
-        USING ERRCODE = 'serialization_failure';
-    END IF;
+  IF taken > in_batch THEN
+    rows := {schema}._write_rows(picked || heads, is_batch, number, _worker, at, _base, _longer);
   END IF;
-  IF is_batch THEN
-    ids := {schema}._spans(plain);
-    is_batch := spans + (SELECT count(*) FROM unnest(ids)) <= {most_spans};
-  END IF;
-  IF is_batch THEN
-    INSERT INTO {schema}._batches (base, worker, claimed_at, ids)
-    VALUES (_base, number, at, ids);
-  ELSE
-    plain := '{}';
-    leases := NULL;
-  END IF;
-  IF cardinality(picked) + cardinality(heads) > cardinality(plain) THEN
-    WITH given AS (
-      UPDATE {schema}._jobs AS j SET
-        state = 'running', token = _base + j.id, worker = number, claimed_at = at,
-        attempts = j.attempts + 1, deliveries = j.deliveries + 1,
-        lease_until = at + make_interval(secs => (_longer ->> j.task)::float8),
-        lease = (_longer ->> j.task)::float8
-      WHERE j.ctid = ANY (picked || heads) AND NOT (
-        is_batch AND j.deliveries = 0 AND j.key IS NULL AND j.queue IS NULL
-        AND NOT _longer ? j.task
-      )
-      RETURNING j.*
-    )
-    SELECT string_agg({schema}._lease(g, _base, 0, to_json(_worker)), ',') INTO others
-    FROM given AS g;
-  END IF;
-  leases := '[' || concat_ws(',', leases, others) || ']';
+  leases := '[' || concat_ws(',', leases, rows) || ']';
   entries := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
-    + pg_stat_get_xact_tuples_returned({bells_index}::regclass) - before - spare;
+    + pg_stat_get_xact_tuples_returned({bells_index}::regclass) - entries_before - pick.spare;
   IF _past_heads THEN
     PERFORM {schema}._put_back(exchange.heads, exchange.candidates);
   END IF;
   IF is_rung THEN
-    IF kept_bells <> '{}' THEN
-      admission.heard := ARRAY(
-        SELECT h.n FROM unnest(admission.heard) AS h (n)
-        WHERE h.n NOT IN (SELECT k.n FROM unnest(kept_bells) AS k (n))
-      );
-    END IF;
-    DELETE FROM {schema}._bells AS b WHERE b.n = ANY (admission.heard);
-    -- What this call made ready or held, and does not take, is for others.
-    PERFORM pg_notify({channel}, '') WHERE is_over OR EXISTS (
-      SELECT FROM {schema}._jobs AS j WHERE j.id = ANY (admission.admitted) AND j.state = 'ready'
-    );
+    PERFORM {schema}._end_admission(admission.heard, kept_bells, admission.admitted, is_over);
   END IF;
 END $$;
