@@ -110,27 +110,32 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "token-postgres",
+        "On PostgreSQL, a token owns a running job only if it is the one in its row.",
+        f"{_SQL}/batches/_is_owned_in.sql",
+        "(j).state = 'running' AND (j).token = _token\n",
+        "(j).state = 'running'\n",
+        (
+            on_postgres("settle.a_wrong_token_is_lost[complete]"),
+            on_postgres("settle.a_wrong_token_is_lost[complete_kept]"),
+        ),
+    ),
+    Mutation(
         "token-postgres-complete",
-        "On PostgreSQL, the DELETE of completed jobs compares the token.",
+        "On PostgreSQL, the DELETE of completed jobs asks whether the token owns each.",
         f"{_SQL}/settling/_settle.sql",
-        "USING unnest(held, held_tokens) AS x (id, token)\n"
-        "      WHERE k.id = x.id AND (\n"
-        "        k.state = running AND k.token = x.token\n",
-        "USING unnest(held, held_tokens) AS x (id, token)\n"
-        "      WHERE k.id = x.id AND (\n"
-        "        k.state = running\n",
+        "USING unnest(ids, tokens) AS x (id, token)\n"
+        "      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)\n",
+        "USING unnest(ids, tokens) AS x (id, token)\n      WHERE k.id = x.id\n",
         (on_postgres("settle.a_wrong_token_is_lost[complete]"),),
     ),
     Mutation(
         "token-postgres-kept",
-        "On PostgreSQL, the DELETE of completed jobs that are kept compares the token.",
+        "So does the DELETE of completed jobs that are kept.",
         f"{_SQL}/settling/_settle.sql",
         "AS x (id, token, output, keep)\n"
-        "      WHERE k.id = x.id AND (\n"
-        "        k.state = running AND k.token = x.token\n",
-        "AS x (id, token, output, keep)\n"
-        "      WHERE k.id = x.id AND (\n"
-        "        k.state = running\n",
+        "      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)\n",
+        "AS x (id, token, output, keep)\n      WHERE k.id = x.id\n",
         (on_postgres("settle.a_wrong_token_is_lost[complete_kept]"),),
     ),
     Mutation(
@@ -146,12 +151,10 @@ MUTATIONS = (
     ),
     Mutation(
         "token-postgres-batch",
-        "On PostgreSQL, the DELETE of a batch's completed jobs compares the claim they are of.",
-        f"{_SQL}/settling/_settle.sql",
-        "OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)\n"
-        "      )\n"
-        "      RETURNING k.id, k.queue",
-        "OR k.state = ready AND k.deliveries = 0\n      )\n      RETURNING k.id, k.queue",
+        "On PostgreSQL, a token owns a job of a batch only if it is of the claim that wrote it.",
+        f"{_SQL}/batches/_is_owned_in.sql",
+        " AND _token - (j).id = ANY (_bases);",
+        ";",
         (
             "tests/postgres/test_postgres_contract.py"
             "::test_contract_with_every_claim_a_batch[settle.a_wrong_token_is_lost[complete]]",
@@ -439,8 +442,8 @@ MUTATIONS = (
         "skip-settle",
         "A job that an open transaction holds keeps no other outcome from being written.",
         f"{_SQL}/settling/_settle.sql",
-        "ORDER BY k.id FOR UPDATE OF k SKIP LOCKED\n    ) AS h;",
-        "ORDER BY k.id FOR UPDATE OF k\n    ) AS h;",
+        "ORDER BY k.id FOR UPDATE OF k SKIP LOCKED\n    ) AS l;",
+        "ORDER BY k.id FOR UPDATE OF k\n    ) AS l;",
         ("tests/postgres/test_batches.py::test_an_open_transaction_that_cancelled_one_of_a_batch",),
     ),
     Mutation(

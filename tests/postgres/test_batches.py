@@ -444,7 +444,7 @@ def test_a_batch_of_a_worker_nobody_knows(made: Schema) -> None:
     _with_store(made, work)
 
 
-def test_batches_that_grow_old_are_spread(made: Schema) -> None:
+def test_batches_that_grow_old_are_dissolved(made: Schema) -> None:
     clock = FakeClock()
 
     async def work(store: PostgresStore) -> None:

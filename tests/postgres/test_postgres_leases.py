@@ -320,7 +320,7 @@ def test_a_claim_of_a_worker_that_is_just_being_unlocked(made: Schema, least: in
     _with_store(made, work)
 
 
-def test_a_batch_whose_end_met_a_spread_does_not_stay(made: Schema) -> None:
+def test_a_batch_that_ended_while_it_was_dissolved_does_not_stay(made: Schema) -> None:
     """The claim that was to remove it passed it by; the worker's next sign of life removes it."""
     clock = FakeClock()
 

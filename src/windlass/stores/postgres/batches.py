@@ -2,8 +2,8 @@
 
 A claim of many jobs writes one lease for all of them (`sql/batches/`). When the last
 of them is settled its row in the database is of no use; the next claim takes it away. What is
-forgotten here costs a little and loses nothing: the keeper's questions spread batches that grow
-old, and a worker's end spreads all of its own.
+forgotten here costs a little and loses nothing: the keeper's questions dissolve batches that grow
+old, and a worker's end dissolves all of its own.
 """
 
 from __future__ import annotations

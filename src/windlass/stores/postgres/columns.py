@@ -185,7 +185,7 @@ PLACES = {
         {
             "finished_at": "at",
             "expires_at": "at + make_interval(secs => d.kept)",
-            "token": "d.held_token",
+            "token": "d.own_token",
             "keep": "d.kept",
             "attempts": "d.attempts + d.more",
             "deliveries": "d.deliveries + d.more",

@@ -6,10 +6,11 @@ from typing import Any
 
 from windlass.model.job import JobState
 from windlass.store.records import JobFilter
+from windlass.stores.postgres.conditions import fill
 
-_IS_IN_BATCH = """(
-  t.state = 'ready' AND t.deliveries = 0 AND t.id IN (SELECT b.id FROM {schema}._in_batches AS b)
-)"""
+_IS_IN_BATCH = fill(
+    "({ready_undelivered t} AND t.id IN (SELECT b.id FROM {schema}._in_batches AS b))"
+)
 
 COUNTS = f"""
 SELECT CASE
@@ -20,15 +21,15 @@ UNION ALL
 SELECT 'completed', pg_catalog.count(*) FROM {{schema}}._history HAVING pg_catalog.count(*) > 0
 """  # noqa: S608
 
-WORKERS = """
+WORKERS = fill("""
 SELECT w.name, {schema}._micros(w.expires_at), (
   SELECT pg_catalog.count(*) FROM {schema}._jobs AS j WHERE j.state = 'running' AND j.worker = w.id
 ) + (
   SELECT pg_catalog.count(*) FROM {schema}._in_batches AS b JOIN {schema}._jobs AS j ON j.id = b.id
-  WHERE b.worker = w.id AND j.state = 'ready' AND j.deliveries = 0
+  WHERE b.worker = w.id AND {ready_undelivered j}
 )
 FROM {schema}._workers AS w ORDER BY w.name
-"""
+""")
 
 
 def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import sql
 
-from windlass.stores.postgres.columns import fill
+from windlass.stores.postgres import columns, conditions
 from windlass.stores.postgres.rendering import quoted, render
 
 TABLE = """CREATE TABLE IF NOT EXISTS {schema}._functions (
@@ -101,7 +101,7 @@ def _read(folder: Traversable) -> Iterator[Routine]:
         if entry.is_dir():
             yield from _read(entry)
         elif entry.name.endswith(".sql"):
-            for text in _variants(fill(entry.read_text("utf-8"))):
+            for text in _variants(columns.fill(conditions.fill(entry.read_text("utf-8")))):
                 made = _MADE.search(text)
                 assert made is not None, f"{entry.name} makes nothing"
                 yield Routine(made[2], made[1] == "VIEW", text)

@@ -61,7 +61,7 @@ class JobEnding:
         [is_running] = fetch_row(
             connection,
             f"SELECT EXISTS (SELECT FROM {self._schema}._jobs AS j"  # noqa: S608
-            f" WHERE j.id = %s AND {self._schema}._is_held(j, %s))",
+            f" WHERE j.id = %s AND {self._schema}._is_owned(j, %s))",
             [self._lease.job_id, self._lease.token],
         )
         return bool(is_running)

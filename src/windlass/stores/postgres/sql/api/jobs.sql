@@ -33,5 +33,5 @@ SELECT
   j.progress,
   j.finished_at
 FROM {schema}._jobs AS j
-LEFT JOIN {schema}._in_batches AS b ON b.id = j.id AND j.state = 'ready' AND j.deliveries = 0
+LEFT JOIN {schema}._in_batches AS b ON b.id = j.id AND {ready_undelivered j}
 LEFT JOIN {schema}._workers AS w ON w.id = coalesce(j.worker, b.worker);

@@ -13,7 +13,7 @@ BEGIN
   SELECT
     coalesce(array_agg(l.id), '{}'),
     array_agg(l.queue) FILTER (WHERE l.state = 'ready' AND l.queue IS NOT NULL),
-    bool_or(l.state = 'ready' AND l.deliveries = 0 AND l.key IS NULL AND l.queue IS NULL)
+    bool_or({ready_undelivered l} AND {plain l})
   INTO locked, heads, is_any FROM (
     SELECT k.id, k.state, k.deliveries, k.key, k.queue FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND (_with_running OR k.state <> 'running')

@@ -32,13 +32,12 @@ DECLARE
   exchange record;
   pick record;
   choice record;
-  batch record;
   picked tid[];
   heads tid[] := '{}';
   kept_bells bigint[];
   is_over boolean := false;
   taken integer;
-  in_batch integer := 0;
+  fitting bigint[];
   rows text;
   entries_before bigint := pg_stat_get_xact_tuples_returned({ready_index}::regclass)
     + pg_stat_get_xact_tuples_returned({bells_index}::regclass);
@@ -51,7 +50,7 @@ BEGIN
   is_more := false;
   next_after := _after;
   next_bell := _bell;
-  -- One question for what is seldom so: a claim should cost little where there is nothing else to do.
+  -- One question for what is seldom so: a claim should cost little where there is no more to do.
   SELECT
     (SELECT w.id FROM {schema}._workers AS w
      WHERE w.name = _worker AND w.expires_at > at + make_interval(secs => _lease * 2 / 3)
@@ -100,12 +99,20 @@ BEGIN
   IF cardinality(picked) >= _least
     AND pg_stat_get_xact_tuples_returned({batches_index}::regclass) - batches_before < 2000
   THEN
-    batch := {schema}._write_batch(picked, pick.spans, _least, number, _worker, at, _base, _longer);
-    leases := batch.leases;
-    in_batch := batch.size;
-    is_batch := in_batch > 0;
+    -- The leases are put together here: their text is long, and to hand it on is to copy it.
+    SELECT array_agg(j.id), string_agg({schema}._lease(j, _base, 1, to_json(_worker)), ',')
+    INTO fitting, leases
+    FROM {schema}._jobs AS j WHERE j.ctid = ANY (picked) AND {schema}._fits_batch(j, _longer);
+    IF cardinality(fitting) >= _least THEN
+      is_batch := {schema}._write_batch(fitting, pick.spans, number, at, _base);
+    END IF;
   END IF;
-  IF taken > in_batch THEN
+  IF is_batch THEN
+    taken := taken - cardinality(fitting);
+  ELSE
+    leases := NULL;
+  END IF;
+  IF taken > 0 THEN
     rows := {schema}._write_rows(picked || heads, is_batch, number, _worker, at, _base, _longer);
   END IF;
   leases := '[' || concat_ws(',', leases, rows) || ']';

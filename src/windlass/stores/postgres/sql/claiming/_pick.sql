@@ -1,12 +1,31 @@
--- Lock up to `_limit` jobs that are neither running nor in a batch, as `_pick_…` does. `spans` is how
--- many ranges of ids the batches have.
+-- Lock up to `_limit` jobs that are neither running nor in a batch: their places in the table.
+-- `_pick_1` and so on do it, for so many tasks. `spare` is how many jobs were read and are not
+-- taken, `spans` how many ranges of ids the batches have.
+--
+-- Lock first, look afterwards. A claim that writes a batch leaves the rows of its jobs as they are.
+-- So neither its lock, once that is gone, nor the row tells another claim that job 7 was taken:
+--
+--      claim A                             claim B
+--      --------------------------------    --------------------------------------------------
+--      reads the batches: none
+--      locks row 7
+--                                          reads the batches: none
+--      writes the batch {7}, commits
+--                                          locks row 7: it is ready, not locked, and in none
+--                                          of the batches that B has read
+--                                          looks again, in a statement of its own: finds the
+--                                          batch {7}, and picks again without job 7
+--
+-- Without the last step B would take job 7 too, and it would run twice at once. One look after the
+-- lock is enough. B has the lock, so A either has ended, and then its batch is seen by every
+-- statement that begins now; or it comes to row 7 later, and skips it while B has it locked.
 CREATE OR REPLACE FUNCTION {schema}._pick(
   _tasks text[], _limit integer, _suspects integer, _forbidden text[], _marks bigint[],
   OUT picked tid[], OUT spare bigint, OUT spans integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
   bases bigint[];
-  held int8multirange;
+  batched int8multirange;
 BEGIN
   picked := '{}';
   spare := 0;
@@ -25,25 +44,25 @@ BEGIN
     bases := ARRAY(SELECT b.base FROM {schema}._batches AS b);
   END IF;
   LOOP
-    held := '{}';
+    batched := '{}';
     IF bases <> '{}' THEN
-      SELECT coalesce(range_agg(r.span), '{}'), count(*) INTO held, spans
+      SELECT coalesce(range_agg(r.span), '{}'), count(*) INTO batched, spans
       FROM {schema}._batches AS b CROSS JOIN LATERAL unnest(b.ids) AS r (span)
       WHERE b.base = ANY (bases);
     END IF;
     spare := cardinality(_tasks);  -- each branch reads one job ahead
     CASE
       WHEN cardinality(_tasks) = 1 THEN
-        picked := {schema}._pick_1(_tasks, _limit, _suspects, _forbidden, _marks, held);
+        picked := {schema}._pick_1(_tasks, _limit, _suspects, _forbidden, _marks, batched);
       WHEN cardinality(_tasks) <= 4 THEN
-        picked := {schema}._pick_4(_tasks, _limit, _suspects, _forbidden, _marks, held);
+        picked := {schema}._pick_4(_tasks, _limit, _suspects, _forbidden, _marks, batched);
       WHEN cardinality(_tasks) <= 16 THEN
-        picked := {schema}._pick_16(_tasks, _limit, _suspects, _forbidden, _marks, held);
+        picked := {schema}._pick_16(_tasks, _limit, _suspects, _forbidden, _marks, batched);
       ELSE
         SELECT m.picked, m.spare INTO picked, spare
-        FROM {schema}._pick_many(_tasks, _limit, _suspects, _forbidden, _marks, held) AS m;
+        FROM {schema}._pick_many(_tasks, _limit, _suspects, _forbidden, _marks, batched) AS m;
     END CASE;
-    -- A batch that was written in the meantime may have some of these: pick again, without them.
+    -- The look afterwards. A batch that was written in the meantime may have some of these.
     EXIT WHEN picked = '{}' OR NOT EXISTS (
       SELECT FROM {schema}._batches AS b
       WHERE b.base <> ALL (bases)

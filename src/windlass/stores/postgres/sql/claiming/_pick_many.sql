@@ -8,7 +8,7 @@
 -- goes on after them.
 CREATE OR REPLACE FUNCTION {schema}._pick_many(
   _tasks text[], _limit integer, _suspects integer, _forbidden text[], _marks bigint[],
-  _held int8multirange, OUT picked tid[], OUT spare bigint
+  _batched int8multirange, OUT picked tid[], OUT spare bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
   names text[];
@@ -50,7 +50,7 @@ BEGIN
               coalesce(last[1], 2147483648),
               timestamptz 'epoch' + coalesce(last[2], 0) * interval '1 microsecond',
               coalesce(last[3], 0))
-            AND (j.deliveries > 0 OR NOT _held @> j.id)
+            AND NOT ({undelivered j} AND _batched @> j.id)
             AND (j.flags && _forbidden) IS NOT TRUE
           ORDER BY j.priority, j.run_at, j.id LIMIT each
         ) AS r
@@ -91,7 +91,7 @@ BEGIN
       SELECT l.tid FROM unnest(best) AS b (tid)
       CROSS JOIN LATERAL (
         SELECT r.ctid AS tid FROM {schema}._jobs AS r
-        WHERE r.ctid = b.tid AND r.state = 'ready' AND (r.deliveries > 0 OR NOT _held @> r.id)
+        WHERE r.ctid = b.tid AND r.state = 'ready' AND NOT ({undelivered r} AND _batched @> r.id)
         FOR NO KEY UPDATE SKIP LOCKED
       ) AS l
     );

@@ -1,12 +1,13 @@
 -- for each n of 1 4 16
--- Lock the best claimable jobs of up to {n} tasks: their places in the table, in no order. `_held` are
--- the jobs in batches. One ordered branch per task, merged: nothing is read that is not returned, but
--- for those and one row per task. A branch starts after the mark of its task: {priority, run_at in
--- microseconds, id}, and before every job where it has none. The number of branches is fixed, so that
--- the plan is made once in a session; tasks beyond the given ones are NULL and cost nothing.
+-- Lock the best claimable jobs of up to {n} tasks: their places in the table, in no order.
+-- `_batched` are the jobs in batches. One ordered branch per task, merged: nothing is read that is
+-- not returned, but for those and one row per task. A branch starts after the mark of its task:
+-- {priority, run_at in microseconds, id}, and before every job where it has none. The number of
+-- branches is fixed, so that the plan is made once in a session; tasks beyond the given ones are
+-- NULL and cost nothing.
 CREATE OR REPLACE FUNCTION {schema}._pick_{n}(
   _tasks text[], _limit integer, _suspects integer, _forbidden text[], _marks bigint[],
-  _held int8multirange
+  _batched int8multirange
 ) RETURNS tid[] LANGUAGE plpgsql AS $$
 BEGIN
   RETURN ARRAY(
@@ -19,7 +20,7 @@ BEGIN
              coalesce(_marks[{i}][1], -2147483649),
              timestamptz 'epoch' + coalesce(_marks[{i}][2], 0) * interval '1 microsecond',
              coalesce(_marks[{i}][3], 0))
-           AND (j.deliveries > 0 OR NOT _held @> j.id)
+           AND NOT ({undelivered j} AND _batched @> j.id)
            AND (j.flags && _forbidden) IS NOT TRUE
          ORDER BY j.priority, j.run_at, j.id)
         UNION ALL
@@ -32,7 +33,7 @@ BEGIN
     ) AS c
     CROSS JOIN LATERAL (
       SELECT r.ctid AS tid FROM {schema}._jobs AS r
-      WHERE r.ctid = c.tid AND r.state = 'ready' AND (r.deliveries > 0 OR NOT _held @> r.id)
+      WHERE r.ctid = c.tid AND r.state = 'ready' AND NOT ({undelivered r} AND _batched @> r.id)
       FOR NO KEY UPDATE SKIP LOCKED
     ) AS l
     LIMIT _limit

@@ -1,5 +1,5 @@
 -- Put jobs back whose worker is gone: the first time makes a job suspect, each further time
--- counts as a reset. The caller holds the rows.
+-- counts as a reset. The caller has locked the rows.
 CREATE OR REPLACE FUNCTION {schema}._take_back(_ids bigint[], _max_resets integer, _at timestamptz)
 RETURNS SETOF {schema}._jobs LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,7 +1,7 @@
--- What a claim does last where it has answered bells: delete those it has `_heard`, but for those that
--- are `_kept`; and if it does not take all that `_admit` made ready or locked for it, tell others.
--- `_admitted` are the ids of heads that `_admit` made ready, and `_is_over` says that the claim has
--- left some that it had locked.
+-- What a claim does last where it has answered bells: delete those it has `_heard`, but for those
+-- that are `_kept`; and if it does not take all that `_admit` made ready or locked for it, tell
+-- others. `_admitted` are the ids of heads that `_admit` made ready, and `_is_over` says that the
+-- claim has left some that it had locked.
 CREATE OR REPLACE FUNCTION {schema}._end_admission(
   _heard bigint[], _kept bigint[], _admitted bigint[], _is_over boolean
 ) RETURNS void LANGUAGE plpgsql AS $$

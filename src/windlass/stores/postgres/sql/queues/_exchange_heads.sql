@@ -10,7 +10,6 @@ AS $$
 DECLARE
   most integer := greatest(1, least(200, 2000 / greatest(cardinality(_tasks), 1)));
   swap record;
-  held record;
 BEGIN
   heads := '{}';
   candidates := '{}';
@@ -56,7 +55,7 @@ BEGIN
   LOOP
     next_after := coalesce(swap.go_on, '');
     CONTINUE WHEN swap.candidate IS NULL;
-    SELECT j.id INTO held FROM {schema}._jobs AS j
+    PERFORM FROM {schema}._jobs AS j
     WHERE j.id = swap.candidate AND j.state = 'waiting' AND j.queue = swap.queue
     FOR NO KEY UPDATE SKIP LOCKED;
     CONTINUE WHEN NOT FOUND;

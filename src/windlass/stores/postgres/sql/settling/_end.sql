@@ -1,4 +1,4 @@
--- End one delivery whose row the caller holds. The state the job is in then.
+-- End one delivery whose row the caller has locked. The state the job is in then.
 CREATE OR REPLACE FUNCTION {schema}._end(j {schema}._jobs, o {schema}._outcome, at timestamptz)
 RETURNS {schema}._job_state LANGUAGE plpgsql AS $$
 DECLARE

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}._note(
 DECLARE
   j {schema}._jobs;
 BEGIN
-  PERFORM {schema}._unbatch_held(ARRAY[_id], ARRAY[_token]);
+  PERFORM {schema}._unbatch_owned(ARRAY[_id], ARRAY[_token]);
   SELECT k.* INTO j FROM {schema}._jobs AS k
   WHERE k.id = _id AND k.token = _token AND k.state = 'running' FOR NO KEY UPDATE SKIP LOCKED;
   IF NOT FOUND THEN

@@ -1,7 +1,7 @@
 -- Make due jobs ready, at most `_limit`; how many. `_after` is the place to start after, {run_at in
--- microseconds, id}: where index entries of such jobs cannot be removed yet (an old snapshot is open)
--- they pile up before it. None is left between that and `reached`, but for those that an open
--- transaction holds. `entries` is how many index entries were read.
+-- microseconds, id}: where index entries of such jobs cannot be removed yet (an old snapshot is
+-- open) they pile up before it. None is left between that and `reached`, but for those that an open
+-- transaction has locked. `entries` is how many index entries were read.
 CREATE OR REPLACE FUNCTION {schema}._promote(
   _limit integer, _after bigint[], _now timestamptz DEFAULT NULL,
   OUT count integer, OUT reached bigint[], OUT entries bigint

@@ -1,6 +1,7 @@
--- End these batches: the jobs left in them become running rows. A batch with a job that an open
--- transaction has locked stays; a later call ends it.
-CREATE OR REPLACE FUNCTION {schema}._spread(_bases bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Delete these batches: the jobs left in them become running rows. A batch with a job that an open
+-- transaction has locked stays; a later call deletes it.
+CREATE OR REPLACE FUNCTION {schema}._dissolve_batches(_bases bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
   bases bigint[];
 BEGIN
@@ -14,11 +15,11 @@ BEGIN
   PERFORM {schema}._take_out(ARRAY(
     SELECT k.id FROM {schema}._jobs AS k
     WHERE k.id IN (SELECT b.id FROM {schema}._in_batches AS b WHERE b.base = ANY (bases))
-      AND k.state = 'ready' AND k.deliveries = 0
+      AND {ready_undelivered k}
     ORDER BY k.id FOR NO KEY UPDATE OF k SKIP LOCKED
   ));
   DELETE FROM {schema}._batches AS b WHERE b.base = ANY (bases) AND NOT EXISTS (
     SELECT FROM {schema}._in_batches AS i JOIN {schema}._jobs AS k ON k.id = i.id
-    WHERE i.base = b.base AND k.state = 'ready' AND k.deliveries = 0
+    WHERE i.base = b.base AND {ready_undelivered k}
   );
 END $$;
