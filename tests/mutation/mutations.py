@@ -425,7 +425,7 @@ MUTATIONS = (
     Mutation(
         "order-keys",
         "Keyed jobs that are added together are locked in the order of their keys.",
-        f"{_SQL}/adding/_write_any.sql",
+        f"{_SQL}/adding/_write_n.sql",
         "    ORDER BY g.key NULLS FIRST, g.place\n",
         "    ORDER BY g.place\n",
         ("tests/postgres/test_lock_order.py::test_keys_that_are_added_in_opposite_orders",),

@@ -30,7 +30,7 @@ def test_all_files_are_found() -> None:
     names = [routine.name for routine in functions.routines()]
     assert len(names) == len(set(names))
     plain = {path.stem for path in FILES if "-- for each n" not in path.read_text()}
-    assert set(names) - plain == {"_pick_1", "_pick_4", "_pick_16"}
+    assert set(names) - plain == {"_pick_1", "_pick_4", "_pick_16", "_write_any", "_write_new"}
 
 
 def test_each_comes_after_what_it_is_bound_to() -> None:
@@ -59,3 +59,11 @@ def test_what_is_there_n_times() -> None:
     assert sixteen.text.count("UNION ALL") == 16
     assert "_tasks[16]" in sixteen.text and "_tasks[17]" not in sixteen.text
     assert "{i}" not in sixteen.text and "{n}" not in sixteen.text
+
+
+def test_what_is_there_for_one_word_only() -> None:
+    made = {routine.name: routine.text for routine in functions.routines()}
+    changes, adds = made["_write_any"], made["_write_new"]
+    assert "ON CONFLICT (key)" in changes and "ON CONFLICT (key)" not in adds
+    assert "    _numbers,\n" in adds and "    _numbers,\n" not in changes
+    assert not re.search(r"-- (only|end)\b", changes + adds)

@@ -39,8 +39,9 @@ TABLE = """CREATE TABLE IF NOT EXISTS {schema}._functions (
 _MADE = re.compile(r"CREATE OR REPLACE (FUNCTION|VIEW) \{schema\}\.(\w+)")
 _USED = re.compile(r"\{schema\}\.(\w+)")
 _COMMENTS = re.compile(r"--[^\n]*\n")
-_FOR_EACH = re.compile(r"-- for each n of ([\d ]+)\n")
+_FOR_EACH = re.compile(r"-- for each n of ([\w ]+)\n")
 _REPEATED = re.compile(r" *-- n times\n(.*?) *-- end\n", re.DOTALL)
+_ONLY = re.compile(r" *-- only (\w+)\n(.*?) *-- end\n", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -108,18 +109,23 @@ def _read(folder: Traversable) -> Iterator[Routine]:
 
 
 def _variants(text: str) -> Iterator[str]:
-    """A file that begins with `-- for each n of …` is one function for each of these numbers, and
-    what stands between `-- n times` and `-- end` in it is there n times, with {i} counting."""
-    numbers = _FOR_EACH.match(text)
-    if numbers is None:
+    """A file that begins with `-- for each n of …` is one function for each of these numbers or
+    words. What stands between `-- n times` and `-- end` in it is there n times, with {i} counting,
+    and what stands between `-- only …` and `-- end` is there where n is this word."""
+    variants = _FOR_EACH.match(text)
+    if variants is None:
         yield text
         return
-    for n in map(int, numbers[1].split()):
+    for n in variants[1].split():
 
-        def repeat(found: re.Match[str], n: int = n) -> str:
-            return "".join(found[1].replace("{i}", str(i)) for i in range(1, n + 1))
+        def repeat(found: re.Match[str], n: str = n) -> str:
+            return "".join(found[1].replace("{i}", str(i)) for i in range(1, int(n) + 1))
 
-        yield _REPEATED.sub(repeat, text[numbers.end() :]).replace("{n}", str(n))
+        def choose(found: re.Match[str], n: str = n) -> str:
+            return found[2] if found[1] == n else ""
+
+        chosen = _ONLY.sub(choose, text[variants.end() :])
+        yield _REPEATED.sub(repeat, chosen).replace("{n}", n)
 
 
 class Entry(NamedTuple):

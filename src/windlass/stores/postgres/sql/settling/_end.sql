@@ -28,7 +28,13 @@ BEGIN
       END IF;
     ELSE
       j.last_error := o.error;
-      j.errors := {schema}._with_error(j, o.error, at);
+      j.errors := {schema}._appended(
+        j.errors,
+        json_build_array(
+          j.attempts, {schema}._micros(at),
+          (SELECT w.name FROM {schema}._workers AS w WHERE w.id = j.worker),
+          left(o.error, {max_error_text})),
+        {max_errors});
       j.suspect := false;
       j.payload := coalesce(o.payload, j.payload);
       IF o.final OR j.superseded OR j.attempts >= coalesce(j.max_attempts, o.max_attempts) THEN

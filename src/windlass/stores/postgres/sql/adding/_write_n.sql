@@ -1,12 +1,14 @@
--- Add jobs or change those that have their keys, in the order of their keys, as all who lock rows do:
--- two calls at once never deadlock. `_numbers` are ids for those that are new. Their ids, in the order
--- given; NULL for those that are left, but locked: jobs that run, that are the head of a queue, or
--- whose key comes for the second time.
+-- for each n of any new
+-- Add jobs, some of them with keys: in the order of their keys, as all who lock rows do, so that two
+-- calls at once never deadlock. `_numbers` are ids for those that are new. Their ids, in the order
+-- given. It works without nested loops, so that no plan made for few jobs compares many with each
+-- other.
 --
+-- `_write_any` changes the jobs that have these keys. NULL in its answer are those that are left, but
+-- locked: jobs that run, that are the head of a queue, or whose key comes for the second time.
 -- `_write_new` only adds, and fails with unique_violation where a key is there: a third less work,
--- since ON CONFLICT writes each row before it knows. Both work without nested loops, so that no plan
--- made for few jobs compares many with each other.
-CREATE OR REPLACE FUNCTION {schema}._write_any(
+-- since ON CONFLICT writes each row before it knows.
+CREATE OR REPLACE FUNCTION {schema}._write_{n}(
   _requests {schema}._request[], _numbers bigint[], _mode text, _at timestamptz
 ) RETURNS bigint[] LANGUAGE plpgsql
 SET enable_nestloop = off
@@ -20,8 +22,10 @@ BEGIN
   WITH given AS (
     SELECT
       r.ordinality AS place, _numbers[r.ordinality] AS number, r.due AS run_at,
+      -- only any
       r.key IS NULL OR lag(r.key) OVER (ORDER BY r.key NULLS FIRST, r.ordinality)
         IS DISTINCT FROM r.key AS is_first,
+      -- end
       {schema}._due_state(r.due, r.queue, _at) AS state, c.*
     FROM unnest(_requests) WITH ORDINALITY AS r
     CROSS JOIN LATERAL (SELECT {accepted_of_request}) AS c ({carried})
@@ -29,8 +33,12 @@ BEGIN
   written AS (
     INSERT INTO {schema}._jobs AS j (id, {carried}, run_at, created_at, updated_at, state)
     SELECT g.number, {carried_of_given}, g.run_at, _at, _at, g.state
-    FROM given AS g WHERE g.is_first
+    FROM given AS g
+    -- only any
+    WHERE g.is_first
+    -- end
     ORDER BY g.key NULLS FIRST, g.place
+    -- only any
     ON CONFLICT (key) WHERE key IS NOT NULL AND state <> 'cancelled' DO UPDATE SET
       {replaced_by_excluded},
       {begun_anew},
@@ -45,11 +53,17 @@ BEGIN
         ELSE excluded.state
       END
     WHERE j.state <> 'running' AND (j.state <> 'ready' OR j.queue IS NULL)
+    -- end
     RETURNING j.id, j.key, j.queue, j.state, j.run_at
   )
   SELECT
+    -- only any
     (SELECT array_agg(CASE WHEN g.key IS NULL THEN g.number ELSE w.id END ORDER BY g.place)
      FROM given AS g LEFT JOIN written AS w ON w.key = g.key AND g.is_first),
+    -- end
+    -- only new
+    _numbers,
+    -- end
     ARRAY(SELECT DISTINCT w.queue FROM written AS w WHERE w.state = 'waiting'),
     n.is_due, n.is_soon
   INTO ids, queues, is_due, is_soon FROM (
