@@ -277,7 +277,7 @@ MUTATIONS = (
         "file-write",
         "A commit counts only if the path still names the file that was written.",
         f"{_SQLITE}/writer.py",
-        "self._anchor.require()  # else",
+        "self._file.require()  # else",
         "pass  # else",
         (
             "tests/sqlite/test_sqlite_file_gone.py::test_a_file_that_goes_in_the_middle_of_a_commit",

@@ -44,9 +44,10 @@ from windlass.stores.sqlite.enqueue import Added, Enqueue
 from windlass.stores.sqlite.joined import SqliteJoined
 from windlass.stores.sqlite.lifeline import SqliteLifeline
 from windlass.stores.sqlite.locking import ticks
+from windlass.stores.sqlite.operation import Operation, Read, Write
 from windlass.stores.sqlite.settle import Settle, note
 from windlass.stores.sqlite.transaction import open_connection, open_transaction
-from windlass.stores.sqlite.writer import Operation, Read, Write, Writer
+from windlass.stores.sqlite.writer import Writer
 
 
 class SqliteStore:
