@@ -326,7 +326,7 @@ MUTATIONS = (
     Mutation(
         "clock-sqlite",
         "On SQLite, leases are counted on a clock that cannot be set.",
-        f"{_SQLITE}/locking.py",
+        f"{_SQLITE}/lease_clock.py",
         "return micros(clock.monotonic())",
         "return clock.now()",
         (

@@ -12,7 +12,7 @@ from windlass.store import rules
 from windlass.store.records import JobFilter, Paused, Row, WorkerInfo
 from windlass.stores.sqlite import queues, rows
 from windlass.stores.sqlite.connection import Session
-from windlass.stores.sqlite.locking import ticks
+from windlass.stores.sqlite.lease_clock import ticks
 from windlass.stores.sqlite.rows import json_text
 
 _ENDED = (JobState.FAILED, JobState.CANCELLED)

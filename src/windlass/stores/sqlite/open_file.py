@@ -14,7 +14,7 @@ from windlass.clock import SYSTEM
 from windlass.errors import StoreError
 from windlass.stores.sqlite.anchor import Anchor
 from windlass.stores.sqlite.connection import Session, translate
-from windlass.stores.sqlite.holding import Mark
+from windlass.stores.sqlite.lock_notice import LockNotice
 
 CHECK_AGAIN = 0.05
 """Seconds after which the path is looked at again, to see whether it still names the open file."""
@@ -37,7 +37,7 @@ class OpenFile:
         self._replaced = replaced
         connection, self._anchor = opener(False)
         self.db = Session(connection)
-        self.mark = Mark(path)
+        self.notice = LockNotice(path)
         self._checked_at = 0.0
         self._told = ""
 
@@ -50,7 +50,7 @@ class OpenFile:
         now = SYSTEM.monotonic()
         if now - self._checked_at < CHECK_AGAIN:
             return
-        if not self._anchor.holds():
+        if not self._anchor.is_in_place():
             self._use_another()
         self._checked_at = now
 
@@ -60,18 +60,18 @@ class OpenFile:
 
     def explain(self, error: Exception) -> Exception:
         """What went wrong, as callers are told: what happened to the file goes before all else."""
-        if not self._anchor.holds():
+        if not self._anchor.is_in_place():
             self._checked_at = 0.0
             return self._anchor.explain()
         return translate(error, self._path) if isinstance(error, sqlite3.Error) else error
 
     def close(self) -> None:
-        self.mark.close()
+        self.notice.close()
         self.db.connection.close()
 
     def checkpoint(self) -> None:
         """Move what the log holds into the file, as far as no other connection reads it."""
-        if not self._anchor.holds():
+        if not self._anchor.is_in_place():
             return
         try:
             self.db.control("PRAGMA wal_checkpoint(PASSIVE)")
@@ -91,7 +91,7 @@ class OpenFile:
         self._tell(gone)
         _log.warning("using the file that is there now at %s", self._path)
         self.close()
-        self.mark = Mark(self._path)
+        self.notice = LockNotice(self._path)
         self.db.use(connection)
         self._anchor = anchor
         self._told = ""

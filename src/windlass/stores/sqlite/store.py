@@ -42,8 +42,8 @@ from windlass.stores.sqlite.claim import Claimed, PastHeads, claim, leases_of, m
 from windlass.stores.sqlite.connection import Session, Synchronous, enter_wal
 from windlass.stores.sqlite.enqueue import Added, Enqueue
 from windlass.stores.sqlite.joined import SqliteJoined
+from windlass.stores.sqlite.lease_clock import ticks
 from windlass.stores.sqlite.lifeline import SqliteLifeline
-from windlass.stores.sqlite.locking import ticks
 from windlass.stores.sqlite.operation import Operation, Read, Write
 from windlass.stores.sqlite.settle import Settle, note
 from windlass.stores.sqlite.transaction import open_connection, open_transaction

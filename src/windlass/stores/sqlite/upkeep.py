@@ -16,9 +16,9 @@ from windlass.store.records import CANCELLED_KEPT, RELEASE, Reaped
 from windlass.store.rules import micros
 from windlass.stores.sqlite import queues, rows
 from windlass.stores.sqlite.connection import Session
-from windlass.stores.sqlite.locking import ticks
+from windlass.stores.sqlite.lease_clock import ticks
+from windlass.stores.sqlite.renewal_tries import RenewalTries
 from windlass.stores.sqlite.rows import json_text
-from windlass.stores.sqlite.waiting import Waiting
 
 _due = msgspec.json.Decoder(list[tuple[int, str | None]]).decode
 _names = msgspec.json.Decoder(list[str]).decode
@@ -37,7 +37,7 @@ class Reaper:
 
     def __init__(self, path: str, clock: Clock) -> None:
         self._clock = clock
-        self._waiting = Waiting(path)
+        self._tries = RenewalTries(path)
 
     def must_write(self, db: Session) -> bool:
         dead, too_late = self._look(db, ticks(self._clock))
@@ -46,8 +46,8 @@ class Reaper:
     def _look(self, db: Session, now: int) -> tuple[list[int], bool]:
         """Which workers are dead, and whether any lease ends too late."""
         overdue, too_late = _overdue(db.value("read_overdue", {"ticks": now}))
-        waiting = self._waiting.among(overdue, now)
-        return [worker for worker, _ in overdue if worker not in waiting], too_late
+        trying = self._tries.recent(overdue, now)
+        return [worker for worker, _ in overdue if worker not in trying], too_late
 
     def stranded(self, db: Session) -> list[str]:
         """Tasks with claimable jobs that no worker runs who lives."""

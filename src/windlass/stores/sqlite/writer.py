@@ -22,11 +22,11 @@ from windlass.errors import StoreClosedError, StoreError
 from windlass.store.hints import Hints
 from windlass.stores.sqlite.connection import Session, check_version, patiently, translate
 from windlass.stores.sqlite.inbox import Inbox
+from windlass.stores.sqlite.lock_pauses import LockPauses
 from windlass.stores.sqlite.locking import begin
 from windlass.stores.sqlite.news import News
 from windlass.stores.sqlite.open_file import Opener, OpenFile
 from windlass.stores.sqlite.operation import Operation, Read, answer, fail_all
-from windlass.stores.sqlite.pace import Pace
 from windlass.stores.sqlite.settle import NotAllHeld
 
 MOST_ROWS = 2000
@@ -65,8 +65,9 @@ class Writer:
         self._news = News(path, clock, hints)
         self._made_ready = False
         """Whether the last transaction made something claimable, so that a claim need not peek."""
-        self._pace = Pace()
-        self._held = 0.0
+        self._pauses = LockPauses()
+        self._held_for = 0.0
+        """Seconds for which the last transaction held the write lock."""
         self._resume_at = 0.0
         self.commits = 0
         self._thread = threading.Thread(
@@ -231,7 +232,7 @@ class Writer:
         answer(batch)
         self._news.tell(db, made_ready=self._made_ready)
         now = SYSTEM.monotonic()
-        self._resume_at = now + self._pace.pause(db.waited, db.met_stranger, self._held, now)
+        self._resume_at = now + self._pauses.pause(db.waited, db.met_stranger, self._held_for, now)
 
     def _peek(self, db: Session, batch: list[Operation]) -> list[Operation]:
         """Answer those that have nothing to write; the others."""
@@ -257,7 +258,7 @@ class Writer:
         try:
             return self._transact(db, batch)
         finally:
-            self._file.mark.clear()
+            self._file.notice.withdraw()
 
     def _transact(self, db: Session, batch: list[Operation]) -> bool:
         db.careful = False
@@ -279,7 +280,7 @@ class Writer:
             raise
         self.commits += 1
         self._file.require()  # else a process that opens the path now would not find the rows
-        self._held = SYSTEM.monotonic() - began_at
+        self._held_for = SYSTEM.monotonic() - began_at
         return db.made_ready
 
     def _begin(self, db: Session) -> int:
@@ -288,7 +289,7 @@ class Writer:
             self._serve_reads(db)
 
         db.made_ready = db.made_scheduled = False
-        return begin(db, self._clock, self._path, self._busy_timeout, self._file.mark, meanwhile)
+        return begin(db, self._clock, self._path, self._busy_timeout, self._file.notice, meanwhile)
 
     def _take_reads(self, delay: float) -> None:
         """New operations while the lock is awaited; being asked to close is kept for later."""

@@ -28,7 +28,7 @@ _MEMORY = 0.1
 _SMALLEST = 0.02
 
 
-class Pace:
+class LockPauses:
     """The pauses of one writer."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.sqlite.sqlite_kit import jobs, opened, plain, run, take
 from windlass.clock import SYSTEM
 from windlass.stores.sqlite.connection import Session, connect
-from windlass.stores.sqlite.holding import Mark
+from windlass.stores.sqlite.lock_notice import LockNotice
 from windlass.stores.sqlite.locking import begin
 
 
@@ -31,33 +31,37 @@ def path(tmp_path: Path) -> Iterator[str]:
         yield str(path)
 
 
-def test_a_mark_is_seen_by_others_until_it_is_cleared(path: str) -> None:
-    with closing(Mark(path)) as first, closing(Mark(path)) as second, closing(Mark(path)) as third:
+def test_a_notice_is_seen_by_others_until_it_is_withdrawn(path: str) -> None:
+    with (
+        closing(LockNotice(path)) as first,
+        closing(LockNotice(path)) as second,
+        closing(LockNotice(path)) as third,
+    ):
         assert third.is_alone()
-        first.set()
-        second.set()
+        first.post()
+        second.post()
         assert not third.is_alone()
-        first.clear()
+        first.withdraw()
         assert not third.is_alone()
         second.close()
         assert third.is_alone()
 
 
 def test_a_look_takes_nothing(path: str) -> None:
-    with closing(Mark(path)) as one, closing(Mark(path)) as other:
+    with closing(LockNotice(path)) as one, closing(LockNotice(path)) as other:
         assert one.is_alone()
-        other.set()
+        other.post()
         assert not one.is_alone()
-        other.clear()
+        other.withdraw()
         assert one.is_alone()
         assert other.is_alone()
 
 
 def test_without_a_log_everybody_is_a_stranger(tmp_path: Path) -> None:
-    with closing(Mark(str(tmp_path / "no.db"))) as mark:
-        mark.set()
-        assert mark.is_alone()
-        mark.clear()
+    with closing(LockNotice(str(tmp_path / "no.db"))) as notice:
+        notice.post()
+        assert notice.is_alone()
+        notice.withdraw()
 
 
 def _wait_for(path: str, let_go: Callable[[], object], tries: int = 1) -> Session:
@@ -70,9 +74,9 @@ def _wait_for(path: str, let_go: Callable[[], object], tries: int = 1) -> Sessio
         if left == 0:
             let_go()
 
-    with closing(connect(path, "full")) as connection, closing(Mark(path)) as mark:
+    with closing(connect(path, "full")) as connection, closing(LockNotice(path)) as notice:
         db = Session(connection)
-        begin(db, SYSTEM, path, 30.0, mark, meanwhile)
+        begin(db, SYSTEM, path, 30.0, notice, meanwhile)
         assert db.waited
         return db
 
@@ -84,35 +88,37 @@ def holder(path: str) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def test_a_transaction_without_a_mark_is_a_strangers(path: str, holder: sqlite3.Connection) -> None:
+def test_a_transaction_without_a_notice_is_a_strangers(
+    path: str, holder: sqlite3.Connection
+) -> None:
     assert _wait_for(path, holder.rollback).met_stranger
 
 
 def test_one_of_ours_is_no_stranger(path: str, holder: sqlite3.Connection) -> None:
-    with closing(Mark(path)) as mark:
-        mark.set()
+    with closing(LockNotice(path)) as notice:
+        notice.post()
         assert not _wait_for(path, holder.rollback, 20).met_stranger
 
 
 def test_one_of_ours_that_has_just_gone_is_no_stranger(
     path: str, holder: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its mark is there before the lock is asked for, and no more when somebody looks again."""
-    with closing(Mark(path)) as mark:
-        mark.set()
-        look = Mark.is_alone
+    """Its notice is there before the lock is asked for, and no more when somebody looks again."""
+    with closing(LockNotice(path)) as notice:
+        notice.post()
+        look = LockNotice.is_alone
 
-        def look_and_go(self: Mark) -> bool:
+        def look_and_go(self: LockNotice) -> bool:
             try:
                 return look(self)
             finally:
-                mark.clear()
+                notice.withdraw()
 
-        monkeypatch.setattr(Mark, "is_alone", look_and_go)
+        monkeypatch.setattr(LockNotice, "is_alone", look_and_go)
         assert not _wait_for(path, holder.rollback).met_stranger
 
 
-def test_no_mark_is_left_behind(path: str) -> None:
+def test_no_notice_is_left_behind(path: str) -> None:
     """Neither by the writer, nor by a lifeline, nor by a transaction of a handler's own."""
 
     async def scenario() -> None:
@@ -121,11 +127,11 @@ def test_no_mark_is_left_behind(path: str) -> None:
             [lease] = await take(store)
             lifeline = store.lifeline()
             lifeline.renew("w", 30.0, [lease])
-            with closing(Mark(path)) as mark:
+            with closing(LockNotice(path)) as notice:
                 await store.counts()  # the writer has done whatever follows a commit
-                assert mark.is_alone()
+                assert notice.is_alone()
                 with store.transaction(lease):
-                    assert mark.is_alone(), "how long it lasts is up to the user"
+                    assert notice.is_alone(), "how long it lasts is up to the user"
             lifeline.close()
 
     run(scenario())

@@ -1,4 +1,4 @@
-"""Workers that cannot renew say so beside the file.
+"""The tries of workers that cannot renew, in a small file beside the database.
 
 While another connection holds SQLite's write lock no worker can renew, and none may lose its lease
 for that. But nothing can be written into the database then, so a worker that waits writes the time
@@ -20,7 +20,7 @@ from typing import BinaryIO
 _PLACE = struct.Struct(">qq")
 
 
-class Waiting:
+class RenewalTries:
     """The times of the last tries, in microseconds of the monotonic clock."""
 
     def __init__(self, path: str) -> None:
@@ -31,19 +31,19 @@ class Waiting:
     def name(self) -> str:
         return str(self._file)
 
-    def say(self, worker: int, ticks: int) -> None:
+    def record(self, worker: int, ticks: int) -> None:
         """This worker lives and waits. Raises OSError."""
         with self._open_to_write() as file:
             file.seek(worker * _PLACE.size)
             file.write(_PLACE.pack(ticks, ~ticks))
 
-    def among(self, workers: Sequence[tuple[int, int]], ticks: int) -> set[int]:
+    def recent(self, workers: Sequence[tuple[int, int]], ticks: int) -> set[int]:
         """Of workers, as (number, lease), those that tried to renew less than a lease ago."""
         if not workers:
             return set()
         try:
             with self._file.open("rb", buffering=0) as file:
-                return {worker for worker, lease in workers if _waits(file, worker, lease, ticks)}
+                return {worker for worker, lease in workers if _tried(file, worker, lease, ticks)}
         except FileNotFoundError:
             return set()
 
@@ -69,7 +69,7 @@ def _make_alike(descriptor: int, like: os.stat_result) -> None:
             os.fchown(descriptor, like.st_uid, like.st_gid)
 
 
-def _waits(file: BinaryIO, worker: int, lease: int, ticks: int) -> bool:
+def _tried(file: BinaryIO, worker: int, lease: int, ticks: int) -> bool:
     file.seek(worker * _PLACE.size)
     place = file.read(_PLACE.size)
     if len(place) < _PLACE.size:

@@ -1,7 +1,7 @@
 """Who holds SQLite's write lock: one of Windlass's own connections, or a stranger?
 
 SQLite does not tell. So each of ours that holds it has a shared lock on the write-ahead log too,
-by `flock`, which SQLite does not use and which ends with its process. This is a mark only: no
+by `flock`, which SQLite does not use and which ends with its process. This is a notice only: no
 connection waits for it, and nothing goes wrong without it. Without `flock` all count as strangers.
 """
 
@@ -32,8 +32,8 @@ def _find_flock() -> Callable[[int, int], int] | None:
 _flock = _find_flock()
 
 
-class Mark:
-    """The mark of one connection, which is open already: while it is, the log stays the same."""
+class LockNotice:
+    """The notice of one connection, which is open already: while it is, the log stays the same."""
 
     def __init__(self, path: str) -> None:
         self._file = -1
@@ -41,16 +41,16 @@ class Mark:
             with suppress(OSError):
                 self._file = os.open(f"{path}-wal", os.O_RDONLY)
 
-    def set(self) -> None:
+    def post(self) -> None:
         """Before the lock is asked for. Tried twice: another's `is_alone` blocks it briefly."""
         if not self._lock(_SHARED):
             self._lock(_SHARED)
 
-    def clear(self) -> None:
+    def withdraw(self) -> None:
         self._lock(_NONE)
 
     def is_alone(self) -> bool:
-        """Whether no other connection of ours has set its mark. This one's is cleared."""
+        """Whether no other connection of ours has posted its notice. This one's is withdrawn."""
         is_alone = self._lock(_EXCLUSIVE)
         self._lock(_NONE)
         return is_alone
