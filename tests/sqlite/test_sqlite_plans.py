@@ -103,7 +103,7 @@ HOT = {
     "peek_prune": ["windlass_history_expires", "windlass_jobs_cancelled (finished_at<?)"],
     "prune_history": ["windlass_history_expires (expires_at<?)"],
     "prune_cancelled": ["windlass_jobs_cancelled (finished_at<?)"],
-    "delete_failed": ["windlass_jobs_ended (state=?)"],
+    "read_failed": ["windlass_jobs_ended (state=?)"],
     "find_ended": ["windlass_jobs_ended (state=?"],
 }
 SORTS_A_FEW = {"read_expired", "read_held"}

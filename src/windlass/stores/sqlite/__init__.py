@@ -13,6 +13,10 @@ Serial queues
     A partial unique index allows one job of a queue to be claimable or running. The others are
     *waiting*, and every transaction that touches a queue ends by making its best job claimable.
 
+Ends
+    Every job that ends, by its worker, an operator or upkeep, passes `ending.ended` in the
+    transaction that ends it. What follows from an end hangs there.
+
 Leases
     A worker's liveness is one row, with an end on the machine's monotonic clock, so that a wall
     clock may jump. While another transaction holds the write lock no worker can renew; a worker

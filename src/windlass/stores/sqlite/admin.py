@@ -10,8 +10,10 @@ from windlass.clock import Clock
 from windlass.model.job import Job, JobState
 from windlass.store import rules
 from windlass.store.records import JobFilter, Paused, Row, WorkerInfo
-from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite import ending, queues, rows
+from windlass.stores.sqlite.changes import Changes
 from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.ending import Ended
 from windlass.stores.sqlite.lease_clock import ticks
 from windlass.stores.sqlite.rows import json_text
 
@@ -21,6 +23,7 @@ Change = Callable[[Row, int], None]
 
 _counts = msgspec.json.Decoder(dict[JobState, int]).decode
 _workers = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
+_failed = msgspec.json.Decoder(list[tuple[int, str | None]]).decode
 _paused = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
 
@@ -110,7 +113,7 @@ def paused(db: Session) -> Paused:
 
 def _change(db: Session, verb: str, ids: Sequence[int], now: int, change: Change) -> list[Row]:
     found = {row.id: row for row in rows.read(db, "read_jobs", ids=json_text(list(set(ids))))}
-    changes = rows.Changes()
+    changes = Changes()
     changed = []
     for job_id in dict.fromkeys(ids):
         row = found.get(job_id)
@@ -193,7 +196,7 @@ def remove(db: Session, key: str, now: int) -> Row | None:
     row = get_by_key(db, key)
     if row is None:
         return None
-    changes = rows.Changes()
+    changes = Changes()
     if row.state is JobState.RUNNING:
         changes.change(row)
         rules.supersede(row, now)
@@ -205,7 +208,7 @@ def remove(db: Session, key: str, now: int) -> Row | None:
 
 def unlock(db: Session, names: Sequence[str], max_resets: int, now: int) -> list[Row]:
     held = rows.read(db, "read_held", workers=json_text(list(names)))
-    changes = rows.Changes()
+    changes = Changes()
     for row in held:
         changes.take_back(row, max_resets, now)
     if held:
@@ -232,7 +235,11 @@ def _set_paused(db: Session, statement: str, task: str | None, queue: str | None
 
 
 def delete_failed(db: Session, limit: int) -> int:
-    return db.run("delete_failed", {"limit": limit})
+    failed = _failed(db.value("read_failed", {"limit": limit}))
+    if failed:
+        db.run("delete_jobs", {"ids": json_text([job_id for job_id, _ in failed])})
+        ending.ended(db, [Ended(job_id, queue, None) for job_id, queue in failed])
+    return len(failed)
 
 
 def jobs(found: Sequence[Row]) -> list[Job]:

@@ -2,7 +2,7 @@
 
 Everything that needs no database is prepared by the caller, before the transaction: jobs that
 differ only in their payload become one INSERT of the payloads, others one of whole rows. Keyed
-jobs are compared with what is there, in order, by the rules in `rows`.
+jobs are compared with what is there, in order, by the rules in `store/rules.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from windlass.store import rules
 from windlass.store.fresh import alike, fresh_jobs
 from windlass.store.records import NewJob, Row
 from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite.changes import Changes
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.rows import json_text
 
@@ -117,7 +118,7 @@ class Enqueue:
         keys = {new.key for new in self._jobs if new.key is not None}
         existing = rows.read(db, "read_keyed", keys=json_text(sorted(keys)))
         by_key = {row.key: row for row in existing}
-        changes = rows.Changes()
+        changes = Changes()
         fresh: list[Row] = []
         result: list[Row] = []
         for new in self._jobs:
@@ -135,13 +136,13 @@ class Enqueue:
                 if new.key is not None:
                     by_key[new.key] = row
             result.append(row)
-        changes.save_only(db)
+        changed = changes.write(db)
         _insert_rows(db, fresh)
-        queues.admit(db, changes.touched | self._queues)
+        queues.admit(db, changed | self._queues)
         return Added(self._jobs, self._values, now, rows=result)
 
 
-def _add_again(changes: rows.Changes, row: Row, new: NewJob, now: int) -> None:
+def _add_again(changes: Changes, row: Row, new: NewJob, now: int) -> None:
     if row.id:
         changes.change(row)
     if new.key_mode == "unsafe_dedupe":

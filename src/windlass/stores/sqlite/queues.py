@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import msgspec
-
 from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.rows import json_text
 
 
 def admit(db: Session, queues: Collection[str]) -> None:
     """Make the best job of each of these queues claimable, if nothing of the queue runs."""
     if not queues:
         return
-    names = msgspec.json.encode(sorted(queues)).decode()
+    names = json_text(sorted(queues))
     db.run("demote_heads", {"queues": names})
     db.run("admit_heads", {"queues": names})

@@ -22,13 +22,16 @@ from windlass.store.records import (
     Verdict,
 )
 from windlass.store.rules import micros
-from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite import ending, rows
+from windlass.stores.sqlite.changes import Changes
 from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.ending import Ended
 from windlass.stores.sqlite.rows import json_text
 
 Settlement = tuple[Lease, Outcome]
 
-_COMPLETED = Settled(Verdict.APPLIED, JobState.COMPLETED)
+_COMPLETED = JobState.COMPLETED
+_APPLIED = Settled(Verdict.APPLIED, _COMPLETED)
 _FEW_CLAIMS = 3
 _ids = msgspec.json.Decoder(list[int]).decode
 
@@ -58,7 +61,7 @@ class Settle:
         ids = {lease.job_id for lease, _ in settlements}
         self._is_plain = len(ids) == len(settlements)
         self._deletes = _deletes(self._completed)
-        self._queues = {lease.queue for lease in self._completed if lease.queue is not None}
+        self._ended = [Ended(lease.job_id, lease.queue, _COMPLETED) for lease in self._completed]
 
     def __call__(self, db: Session, now: int) -> list[Settled]:
         if db.careful or not self._is_plain:
@@ -67,7 +70,7 @@ class Settle:
             self._keep(db, now)
         if self._completed:
             self._delete(db)
-        answers = [_COMPLETED] * len(self._settlements)
+        answers = [_APPLIED] * len(self._settlements)
         if self._others:
             rest = _settle_carefully(db, [settlement for _, settlement in self._others], now)
             for (place, _), answer in zip(self._others, rest, strict=True):
@@ -86,9 +89,7 @@ class Settle:
         deleted = sum([db.run(name, parameters) for name, parameters in self._deletes])
         if deleted != len(self._completed):
             raise NotAllHeld
-        if self._queues:
-            queues.admit(db, self._queues)
-            db.made_ready = True
+        ending.ended(db, self._ended)
 
 
 def _deletes(leases: Sequence[Lease]) -> list[tuple[str, dict[str, object]]]:
@@ -112,7 +113,7 @@ def _settle_carefully(db: Session, settlements: Sequence[Settlement], now: int) 
     in_history = (
         set(_ids(db.value("known_history", {"ids": json_text(unknown)}))) if unknown else set()
     )
-    changes = rows.Changes()
+    changes = Changes()
     answers: list[Settled] = []
     for lease, outcome in settlements:
         row = known.get(lease.job_id)

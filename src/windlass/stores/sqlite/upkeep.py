@@ -15,6 +15,7 @@ from windlass.store.port import MOST_STRANDED
 from windlass.store.records import CANCELLED_KEPT, RELEASE, Reaped
 from windlass.store.rules import micros
 from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite.changes import Changes
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.lease_clock import ticks
 from windlass.stores.sqlite.renewal_tries import RenewalTries
@@ -67,7 +68,7 @@ class Reaper:
         expired = rows.read(db, "read_expired", workers=workers, ticks=since_start, limit=limit)
         reaped = Reaped()
         if expired:
-            changes = rows.Changes()
+            changes = Changes()
             for row in expired:
                 changes.take_back(row, max_resets, now)
             changes.save(db)
@@ -96,7 +97,7 @@ def _introduction(worker: str, tasks: Sequence[str]) -> dict[str, object]:
 def retire(db: Session, worker: str, now: int) -> None:
     held = rows.read(db, "read_held", workers=json_text([worker]))
     if held:
-        changes = rows.Changes()
+        changes = Changes()
         for row in held:
             changes.end(row, RELEASE, now)
         changes.save(db)
