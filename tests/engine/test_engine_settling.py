@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -61,6 +62,28 @@ async def test_a_settle_that_failed_is_tried_again(bench: Bench) -> None:
     assert (await bench.app.client.wait_for(job.id)).output == "once"
     assert bench.seen == [1]
     assert bench.store.calls["settle"] == 4
+
+
+@virtual
+async def test_a_store_that_cannot_settle_many_at_once_gets_fewer(bench: Bench) -> None:
+    settle = bench.ledger.settle
+
+    async def settle_few(settlements: Sequence[Any]) -> list[Settled]:
+        if len(settlements) > 10:
+            raise MemoryError
+        return await settle(settlements)
+
+    bench.ledger.settle = settle_few  # type: ignore[method-assign]
+
+    @bench.app.task
+    async def t() -> None:
+        await asyncio.sleep(1)
+
+    await t.aenqueue_many([{}] * 200)
+    await bench.start(concurrency=200)
+    await asyncio.wait_for(bench.idle(), 600)
+    assert len(bench.ledger.settled) == 200
+    assert all(answer.verdict == "applied" for _, _, answer in bench.ledger.settled)
 
 
 @virtual

@@ -204,3 +204,32 @@ def test_noise_costs_nothing(tmp_path: Path, request_: ClaimRequest) -> None:
     assert quiet > 100, "the counter counts"
     assert much <= little * 1.05, (quiet, little, much)
     assert much <= quiet * 1.5, (quiet, little, much)
+
+
+def _claim_beside_paused(path: Path, paused: int) -> int:
+    """The steps of a claim that finds five jobs beside those of a paused task."""
+    with closing(connect(str(path), "normal", make=True)) as connection:
+        migrate(connection, str(path), 1.0)
+        connection.execute("BEGIN")
+        noise = {"each": paused, "task": "resting", "state": "ready", "run_at": 0}
+        connection.execute(NOISE, {**noise, "queue": None, "finished_at": None})
+        connection.execute("COMMIT")
+        db = Session(connection)
+        db.control("BEGIN IMMEDIATE")
+        admin.pause(db, "resting", None)
+        Enqueue([NewJob("t")] * 5)(db, NOW)
+        request = ClaimRequest(worker="w", tasks=("resting", "t"), limit=50)
+        found: list[Any] = []
+        steps = Steps(connection).of(
+            lambda: found.extend(leases_of(claim(db, request, NOW, PastHeads())))
+        )
+        db.control("ROLLBACK")
+    assert [lease.task for lease in found] == ["t"] * 5
+    return steps
+
+
+def test_a_claim_visits_no_jobs_of_a_paused_task(tmp_path: Path) -> None:
+    few = _claim_beside_paused(tmp_path / "few.db", 20)
+    many = _claim_beside_paused(tmp_path / "many.db", 20_000)
+    assert few > 5, "the counter counts"
+    assert many <= few * 1.1, (few, many)

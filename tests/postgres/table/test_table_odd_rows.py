@@ -1,4 +1,4 @@
-"""What tables of all kinds hold and forbid, and what becomes of the rows beside it."""
+"""Rows that cannot be read or written, and what becomes of the rows beside them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ import logging
 import threading
 from typing import Any
 
-import psycopg
-import psycopg_pool
 import pytest
 from psycopg import sql
 
 from tests.postgres.table.desk import Desk, observed, take, taken, using, work, worker
-from tests.postgres.table.test_table_setup import look, mend, refusal
-from windlass.errors import ConfigError, StoreBusyError, StoreError
+from windlass.errors import StoreError
 from windlass.store.records import CANCEL, COMPLETE, RELEASE, Fail, Outcome
-from windlass.stores.table import store as store_module
-from windlass.table import TableStore, ddl
+from windlass.table import TableStore
 
-NEVER_NULL = ["failure_message", "execution_logs", "started_at", "finished_at", "last_heartbeat_at"]
 REFUSING = """
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   RAISE EXCEPTION 'not this row';
@@ -34,11 +29,6 @@ CREATE TRIGGER refuse BEFORE UPDATE ON jobs FOR EACH ROW
 def desk(desk18: Desk) -> Desk:
     desk18.make()
     return desk18
-
-
-@pytest.fixture
-def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "_BUSY_LIMIT", 0.1)
 
 
 # ── comments in fragments ──
@@ -115,113 +105,7 @@ def test_the_age_of_a_row_that_was_queued_before_all_time(desk: Desk) -> None:
     assert 2000 < using(desk.store(), whole) / (365 * 86_400) < 10_000
 
 
-# ── constraints ──
-
-
-@pytest.mark.parametrize("column", NEVER_NULL)
-def test_a_column_that_is_set_to_null_may_not_forbid_it(desk: Desk, column: str) -> None:
-    desk.ask(f"ALTER TABLE jobs ALTER {column} SET NOT NULL")
-    assert refusal(desk).endswith(
-        f"column {column} is NOT NULL, but NULL is written to it:"
-        f" ALTER TABLE jobs ALTER COLUMN {column} DROP NOT NULL;"
-    )
-    mend(desk)
-
-
-@pytest.mark.parametrize("kind", ["text", "character varying"])
-def test_a_check_that_forbids_a_state(desk: Desk, kind: str) -> None:
-    desk.ask(f"ALTER TABLE jobs ALTER state TYPE {kind}")
-    desk.ask(
-        "ALTER TABLE jobs ADD CONSTRAINT fine CHECK (state <> 'lost'),"
-        " ADD CONSTRAINT \"a 100% check\" CHECK (state IN ('queued', 'processing', 'completed'))"
-    )
-    [problem] = look(desk).problems
-    assert problem.code == "missing_state"
-    assert "forbids errored, failed, canceled in column state" in problem.text
-    mend(desk)
-
-
-# ── rows that somebody holds ──
-
-
-def test_cancelling_waits_for_no_lock_in_a_thread(desk: Desk, short_patience: None) -> None:
-    """More calls than the store has threads wait for locked rows, and it can still claim."""
-    ids = [desk.add(title="held") for _ in range(5)]
-    free, other = desk.add(title="free"), desk.add()
-
-    async def whole(store: TableStore[Any]) -> None:
-        with desk.connect(autocommit=False) as holder:
-            holder.execute("SELECT FROM jobs WHERE title = 'held' FOR UPDATE")
-            calls = [asyncio.create_task(store.cancel([id_, other])) for id_ in ids]
-            [lease] = await take(store, conditions=["jobs.title = 'free'"])
-            assert lease.job_id == free
-            answers = await asyncio.gather(*calls, return_exceptions=True)
-            for id_, answer in zip(ids, answers, strict=True):
-                assert isinstance(answer, StoreBusyError)
-                assert str(answer).endswith(f"hold them: {id_}")
-            assert desk.row(other)["state"] == "canceled"
-        assert await store.cancel([*ids, free, other]) == [*ids, free]
-
-    using(desk.store(), whole)
-    assert desk.states() == [*["canceled"] * 5, "processing", "canceled"]
-
-
-def test_cancelling_asks_again_until_a_row_is_free(desk: Desk) -> None:
-    id_ = desk.add()
-
-    async def whole(store: TableStore[Any]) -> None:
-        with desk.connect(autocommit=False) as holder:
-            holder.execute("SELECT FROM jobs FOR UPDATE")
-            before = store._open_crew().statements
-            call = asyncio.create_task(store.cancel([id_]))
-            await observed(lambda: store._open_crew().statements > before + 1, "a second try")
-        assert await call == [id_]
-
-    using(desk.store(), whole)
-    assert desk.states() == ["canceled"]
-
-
-def test_a_handler_that_holds_its_own_row_is_told_that_it_cannot_log(
-    desk: Desk, short_patience: None
-) -> None:
-    desk.add()
-    told: list[str] = []
-
-    class Handler:
-        transactional = True
-
-        async def handle(self, ctx: Any, store: Any, record: Any) -> None:
-            number = await store.unbound.add_execution_log_entry(ctx, "before")
-            await store.execute("UPDATE jobs SET title = 'held' WHERE id = %s", [record["id"]])
-            for call in (
-                store.unbound.add_execution_log_entry(ctx, "held"),
-                store.unbound.update_execution_log_entry(ctx, number, "held"),
-            ):
-                with pytest.raises(StoreBusyError, match="an open transaction holds record") as why:
-                    await call
-                told.append(str(why.value))
-
-    work(desk.store(), Handler())
-    assert len(told) == 2
-    assert (desk.row(1)["state"], desk.row(1)["execution_logs"]) == ("completed", ["before"])
-
-
-# ── percent signs ──
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"table_name": '"a%b"'},
-        {"table_name": 'jobs "%"'},
-        {"view_name": '"100%"."of"'},
-        {"alternate_column_names": {"state": "the %s state"}},
-    ],
-)
-def test_names_with_a_percent_sign_are_refused(desk: Desk, options: dict[str, Any]) -> None:
-    assert "has a % in it" in refusal(desk, **options)
-    with pytest.raises(ConfigError, match="has a % in it"):
-        look(desk, **options)
+# ── types with a percent sign ──
 
 
 def test_a_type_may_have_a_percent_sign(desk: Desk) -> None:
@@ -237,49 +121,6 @@ def test_a_type_may_have_a_percent_sign(desk: Desk) -> None:
     assert using(desk.store(), cancel) == [ids[1]]
     work(desk.store(), lambda record: None)
     assert desk.states() == ["completed", "canceled"]
-
-
-# ── isolation ──
-
-
-def test_a_transactional_handler_is_read_committed(desk: Desk) -> None:
-    """A heartbeat in the middle is no conflict, whatever the default isolation is."""
-    desk.add()
-    isolation: list[Any] = []
-
-    class Handler:
-        transactional = True
-
-        async def handle(self, ctx: Any, store: Any, record: Any) -> None:
-            isolation.extend(await store.execute("SHOW transaction_isolation"))
-            before = desk.row(1)["last_heartbeat_at"]
-            await observed(lambda: desk.row(1)["last_heartbeat_at"] > before, "a heartbeat")
-
-    url = desk.url + "%20-cdefault_transaction_isolation%3Dserializable"
-    work(desk.store(url, stalled_max_age=3, heartbeat_interval=0.1), Handler())
-    assert isolation == [("read committed",)]
-    assert desk.states() == ["completed"]
-
-
-def test_the_isolation_of_a_given_pool_is_its_own_again(desk: Desk) -> None:
-    desk.add()
-    level = psycopg.IsolationLevel.SERIALIZABLE
-
-    class Handler:
-        transactional = True
-
-        async def handle(self, ctx: Any, store: Any, record: Any) -> None:
-            [[isolation]] = await store.execute("SHOW transaction_isolation")
-            assert isolation == "read committed"
-
-    def configure(connection: psycopg.Connection[Any]) -> None:
-        connection.isolation_level = level
-
-    with psycopg_pool.ConnectionPool(desk.url, min_size=1, max_size=1, configure=configure) as pool:
-        work(desk.store(pool), Handler())
-        with pool.connection() as connection:
-            assert connection.isolation_level is level
-    assert desk.states() == ["completed"]
 
 
 # ── rows that refuse to be written ──
@@ -350,15 +191,6 @@ def test_a_row_that_refuses_its_heartbeat_is_kept_while_the_last_one_holds(desk:
         assert list(lifeline.renew("w", 30.0, leases).lost) == [bad]
 
     using(desk.store(), whole)
-
-
-# ── indexes ──
-
-
-def test_an_index_for_an_order_of_its_own_is_enough(desk18: Desk) -> None:
-    desk18.ask(ddl("jobs", extra=["size integer"], index=False))
-    desk18.ask("CREATE INDEX ON jobs (size, id) WHERE state IN ('queued', 'errored')")
-    assert look(desk18, order_by="jobs.size").advice == []
 
 
 # ── canceled rows ──
