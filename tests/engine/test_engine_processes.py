@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -176,3 +177,15 @@ def test_an_unknown_class_becomes_a_runtime_error() -> None:
 def test_an_answer_that_is_nonsense() -> None:
     with pytest.raises(processes.ProcessDied, match="nonsense"):
         processes._result(wire.Said())
+
+
+def test_a_discarded_child_gives_its_descriptors_back() -> None:
+    child = processes._Child()
+    sentinel = child.process.sentinel
+    os.fstat(sentinel)
+    child.discard()
+    child.discard()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(sentinel)
+    assert child.exit_code == -signal.SIGKILL
+    assert not child.is_alive

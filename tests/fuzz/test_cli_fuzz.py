@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import leaks
 from tests.cli.program import WINDLASS, WORK, Program
 from tests.fuzz.kit import fuzz
 from tests.fuzz.values import integers, json_like, texts
@@ -60,6 +61,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture(scope="module")
+@leaks.grows
 def program(
     no_settings_from_outside: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Program]:

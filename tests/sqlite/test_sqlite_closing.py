@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from pathlib import Path
 from typing import Any
 
 from tests.patience import PATIENCE
-from tests.sqlite.sqlite_kit import script
+from tests.sqlite.sqlite_kit import opened, run, script
 from windlass import App
 from windlass.errors import StoreClosedError
 
@@ -111,3 +112,17 @@ def test_a_forked_child_can_close_the_app_it_inherited(tmp_path: Path) -> None:
         tmp_path / "jobs.db",
     )
     assert said == 0
+
+
+def test_a_closed_store_holds_no_file(tmp_path: Path) -> None:
+    def held() -> list[str]:
+        links = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return [name for name in links if name.startswith(str(tmp_path))]
+
+    async def scenario() -> None:
+        async with opened(tmp_path / "jobs.db") as store:
+            store.lifeline().renew("w", 30.0, [])
+            assert held()
+
+    run(scenario())
+    assert held() == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 
@@ -98,8 +100,10 @@ def test_every_migration_says_whether_it_breaks_older_programs() -> None:
 
 
 @pytest.fixture(scope="module")
-def schema(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
-    return _migrated(tmp_path_factory.mktemp("schema") / "jobs.db")
+def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    with closing(_migrated(tmp_path_factory.mktemp("schema") / "jobs.db")) as connection:
+        connection.execute("SELECT 1 FROM windlass_jobs")  # opens its files
+        yield connection
 
 
 class _Anything(dict[str, object]):

@@ -51,6 +51,7 @@ def test_one_entry_makes_a_kind(remote: None) -> None:
     app = App(REMOTE)
     assert isinstance(app.store, RemoteStore)
     assert app.sync.add_job("t").task == "t"
+    asyncio.run(app.close())
 
 
 @pytest.mark.parametrize(

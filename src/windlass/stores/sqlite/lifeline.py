@@ -46,7 +46,7 @@ class SqliteLifeline:
         connection, self._anchor = open_anchored(path, "normal")
         self._mark = Mark(path)
         self._db = Session(connection)
-        self._closed = False
+        self.is_closed = False
         self._lock = threading.Lock()
         """Keeps `close` from closing the connection while another thread runs a statement."""
 
@@ -158,11 +158,11 @@ class SqliteLifeline:
         self._anchor = anchor
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.is_closed:
             raise StoreClosedError("this lifeline was closed")
 
     def close(self) -> None:
-        self._closed = True
+        self.is_closed = True
         with self._lock:
             self._mark.close()
             self._db.connection.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -83,7 +82,7 @@ class SqliteStore:
         self._look_only = look_only
         self._writer: Writer | None = None
         self._hints = Hints()
-        self._lifelines: weakref.WeakSet[SqliteLifeline] = weakref.WeakSet()
+        self._lifelines: list[SqliteLifeline] = []
         self._past_heads = PastHeads()
         self._reaper = upkeep.Reaper(self._path, clock)
 
@@ -130,7 +129,8 @@ class SqliteStore:
 
     async def close(self) -> None:
         writer, self._writer = self._writer, None
-        for lifeline in tuple(self._lifelines):
+        lifelines, self._lifelines = self._lifelines, []
+        for lifeline in lifelines:
             await asyncio.to_thread(lifeline.close)
         if writer is not None:
             await writer.close()
@@ -219,7 +219,7 @@ class SqliteStore:
     def lifeline(self) -> SqliteLifeline:
         self._open_writer()
         lifeline = SqliteLifeline(self._path, self._clock)
-        self._lifelines.add(lifeline)
+        self._lifelines = [*(it for it in self._lifelines if not it.is_closed), lifeline]
         return lifeline
 
     def connection(self) -> AbstractContextManager[sqlite3.Connection]:
