@@ -8,7 +8,7 @@ from benchmarks.systems.base import System
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchmarkPlan:
     rounds: int = 5
     seconds: float = 20.0
     """What a measured run of one system is to last; the number of its jobs follows from that."""
@@ -40,7 +40,7 @@ class Plan:
         """Adding and working at once is slower than working alone."""
         return max(1_000, self.jobs_of(system) * 3 // 5)
 
-    def scaled(self, factor: float) -> Plan:
+    def scaled(self, factor: float) -> BenchmarkPlan:
         """Runs that are shorter by `factor`, as many of them, and beside as many jobs."""
         return replace(
             self,
@@ -52,8 +52,8 @@ class Plan:
         )
 
 
-FULL = Plan()
-QUICK = Plan(
+FULL = BenchmarkPlan()
+QUICK = BenchmarkPlan(
     rounds=1,
     seconds=1.5,
     jobs=30_000,

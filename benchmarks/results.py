@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.plan import Plan
+from benchmarks.plan import BenchmarkPlan
 
 Figures = dict[str, float]
 Series = Mapping[int, float]
@@ -48,7 +48,7 @@ class About:
 
 @dataclass
 class Result:
-    plan: Plan
+    plan: BenchmarkPlan
     command: str = ""
     machine: str = ""
     postgres: str = ""
@@ -101,7 +101,7 @@ class Result:
             plan[name] = tuple(plan[name])
         systems = {name: About(**about) for name, about in raw.pop("systems").items()}
         records = [Record(**record) for record in raw.pop("records")]
-        return cls(Plan(**plan), systems=systems, records=records, **raw)
+        return cls(BenchmarkPlan(**plan), systems=systems, records=records, **raw)
 
 
 def median(series: Series) -> float | None:

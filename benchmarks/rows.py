@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import own, scenarios
-from benchmarks.plan import Plan
+from benchmarks.plan import BenchmarkPlan
 from benchmarks.results import Figures
 from benchmarks.systems import (
     BARE,
@@ -74,7 +74,7 @@ class Step:
         return f"{self.row} {self.round} {self.system}"
 
 
-def steps(plan: Plan, systems: Sequence[System], wanted: Sequence[str]) -> list[Step]:
+def steps(plan: BenchmarkPlan, systems: Sequence[System], wanted: Sequence[str]) -> list[Step]:
     """All of them in their order: the rows of each round, then those that are played once."""
     found: list[Step] = []
     for number in range(1, plan.rounds + 1):
@@ -113,7 +113,7 @@ def _taking_part(row: str, first: bool) -> tuple[System, ...]:
             return (WINDLASS, HUEY, HUEY_UNSAFE)
 
 
-def _of_a_round(plan: Plan, row: str, number: int, system: System) -> Iterator[Step]:
+def _of_a_round(plan: BenchmarkPlan, row: str, number: int, system: System) -> Iterator[Step]:
     match row:
         case "drain":
             yield _drain(plan, system, number)
@@ -131,7 +131,7 @@ def _of_a_round(plan: Plan, row: str, number: int, system: System) -> Iterator[S
             yield _own_file_cycle(plan, number) if own_file else _file_cycle(plan, system, number)
 
 
-def _drain(plan: Plan, system: System, number: int, processes: int = 1) -> Step:
+def _drain(plan: BenchmarkPlan, system: System, number: int, processes: int = 1) -> Step:
     jobs = plan.jobs_of(system)
 
     def play(stage: Stage) -> Found:
@@ -145,7 +145,7 @@ def _drain(plan: Plan, system: System, number: int, processes: int = 1) -> Step:
     return Step("drain" if processes == 1 else "two", system.name, number, taken, play)
 
 
-def _cycle(plan: Plan, system: System, number: int) -> Step:
+def _cycle(plan: BenchmarkPlan, system: System, number: int) -> Step:
     jobs = plan.cycle_jobs_of(system)
 
     def play(stage: Stage) -> Found:
@@ -154,7 +154,7 @@ def _cycle(plan: Plan, system: System, number: int) -> Step:
     return Step("cycle", system.name, number, _START + jobs / system.rate * 5 / 3, play)
 
 
-def _single(plan: Plan, system: System, number: int, callers: Sequence[int]) -> Step:
+def _single(plan: BenchmarkPlan, system: System, number: int, callers: Sequence[int]) -> Step:
     def play(stage: Stage) -> Found:
         figures: Figures = {}
         for count in callers:
@@ -164,7 +164,7 @@ def _single(plan: Plan, system: System, number: int, callers: Sequence[int]) -> 
     return Step("single", system.name, number, (_START + plan.seconds) * len(callers), play)
 
 
-def _sql_calls(plan: Plan, system: System, number: int) -> Step:
+def _sql_calls(plan: BenchmarkPlan, system: System, number: int) -> Step:
     def play(stage: Stage) -> Found:
         figures = scenarios.sql_calls(stage.cluster, system, plan.sql_jobs)
         yield system.name, number, _named("sql", figures)
@@ -172,7 +172,7 @@ def _sql_calls(plan: Plan, system: System, number: int) -> Step:
     return Step("sql", system.name, number, _START + plan.sql_jobs / 5_000, play)
 
 
-def _own_file_cycle(plan: Plan, number: int) -> Step:
+def _own_file_cycle(plan: BenchmarkPlan, number: int) -> Step:
     def play(stage: Stage) -> Found:
         rate, limit = own.file_cycle(stage.folder, stage.tell, plan.sqlite_jobs)
         yield WINDLASS.name, number, {"sqlite": rate}
@@ -181,7 +181,7 @@ def _own_file_cycle(plan: Plan, number: int) -> Step:
     return Step("sqlite", WINDLASS.name, number, 1 + plan.sqlite_jobs / 20_000, play)
 
 
-def _file_cycle(plan: Plan, system: System, number: int) -> Step:
+def _file_cycle(plan: BenchmarkPlan, system: System, number: int) -> Step:
     jobs = min(plan.sqlite_jobs, int(system.rate * plan.seconds))
 
     def play(stage: Stage) -> Found:
@@ -190,7 +190,7 @@ def _file_cycle(plan: Plan, system: System, number: int) -> Step:
     return Step("sqlite", system.name, number, 2 + jobs / system.rate, play)
 
 
-def _once(plan: Plan, systems: Sequence[System]) -> Iterator[Step]:
+def _once(plan: BenchmarkPlan, systems: Sequence[System]) -> Iterator[Step]:
     for system in _POSTGRES:
         yield _wal(plan, system)
     yield _pickup(plan, [system for system in _PICKUP if system in systems])
@@ -212,7 +212,7 @@ def _once(plan: Plan, systems: Sequence[System]) -> Iterator[Step]:
     yield Step("held", WINDLASS.name, 1, plan.held_seconds + _START, held)
 
 
-def _wal(plan: Plan, system: System) -> Step:
+def _wal(plan: BenchmarkPlan, system: System) -> Step:
     """Once: it does not depend on the machine's mood."""
 
     def play(stage: Stage) -> Found:
@@ -221,7 +221,7 @@ def _wal(plan: Plan, system: System) -> Step:
     return Step("wal", system.name, 1, 6 + min(4, plan.wal_jobs / system.rate), play)
 
 
-def _pickup(plan: Plan, systems: Sequence[System]) -> Step:
+def _pickup(plan: BenchmarkPlan, systems: Sequence[System]) -> Step:
     """Once: the systems alternate with every sample."""
 
     def play(stage: Stage) -> Found:
@@ -232,7 +232,7 @@ def _pickup(plan: Plan, systems: Sequence[System]) -> Step:
     return Step("pickup", "all in turns", 1, taken, play)
 
 
-def _serial(plan: Plan) -> Step:
+def _serial(plan: BenchmarkPlan) -> Step:
     def play(stage: Stage) -> Found:
         rounds = own.serial(stage.cluster, stage.tell, plan.beside_jobs, plan.rounds)
         for number, figures in enumerate(rounds, 1):
@@ -242,7 +242,7 @@ def _serial(plan: Plan) -> Step:
     return Step("serial", WINDLASS.name, 1, (clean + 12) * plan.rounds, play)
 
 
-def _beside(plan: Plan, which: int) -> Step:
+def _beside(plan: BenchmarkPlan, which: int) -> Step:
     row = ("backlog", "backlog-large")[which]
     backlog, rounds = plan.beside[which], plan.beside_rounds[which]
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import chart, meter, report, results
-from benchmarks.plan import FULL, QUICK, Plan
+from benchmarks.plan import FULL, QUICK, BenchmarkPlan
 from benchmarks.process import ROOT, ChildError, environment
 from benchmarks.results import About, Figures, Record, Result
 from benchmarks.rows import ROWS, Stage, Step, steps
@@ -167,7 +167,9 @@ def page_of(options: argparse.Namespace) -> Path:
     return Path(options.out or home / "benchmarks.md")
 
 
-def plan_of(options: argparse.Namespace, chosen: Sequence[System], wanted: Sequence[str]) -> Plan:
+def plan_of(
+    options: argparse.Namespace, chosen: Sequence[System], wanted: Sequence[str]
+) -> BenchmarkPlan:
     plan = QUICK if options.quick else FULL
     if options.rounds:
         plan = replace(plan, rounds=options.rounds)

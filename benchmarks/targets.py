@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from benchmarks.plan import FULL, Plan
+from benchmarks.plan import FULL, BenchmarkPlan
 from benchmarks.results import Pick, Result, Series, median, ratio
 from benchmarks.systems import (
     BARE,
@@ -263,7 +263,7 @@ def _enqueues() -> Iterator[Target]:
     )
 
 
-def _sql_calls(plan: Plan) -> Iterator[Target]:
+def _sql_calls(plan: BenchmarkPlan) -> Iterator[Target]:
     """More than graphile-worker's own, each."""
     jobs = plan.sql_jobs
     for figure, count, what in (
@@ -281,7 +281,7 @@ def _sql_calls(plan: Plan) -> Iterator[Target]:
         )
 
 
-def _beside(plan: Plan) -> Iterator[Target]:
+def _beside(plan: BenchmarkPlan) -> Iterator[Target]:
     for row, backlog, bound in zip(
         ("backlog", "backlog-large"), plan.beside, (0.85, 0.8), strict=True
     ):
@@ -299,7 +299,7 @@ def _beside(plan: Plan) -> Iterator[Target]:
             )
 
 
-def _serial(plan: Plan) -> Iterator[Target]:
+def _serial(plan: BenchmarkPlan) -> Iterator[Target]:
     jobs = min(plan.beside_jobs, 50_000)
     for each in (50, 1):
         what = f"{jobs // each:,} serial queues, {each} {'jobs' if each > 1 else 'job'} in each"
@@ -310,7 +310,7 @@ def _serial(plan: Plan) -> Iterator[Target]:
         )
 
 
-def _held(plan: Plan, claims: float | None) -> Iterator[Target]:
+def _held(plan: BenchmarkPlan, claims: float | None) -> Iterator[Target]:
     what = f"steady rate for {plan.held_seconds:g} s while a transaction holds the horizon"
     yield Target(
         *(f"{what}: keeps up", own("held.rate"), 0.98, _rate),
@@ -341,7 +341,7 @@ def _costs() -> Iterator[Target]:
     yield Target("resident memory of the worker, at most", own("memory1"), 60, _mb, at_least=False)
 
 
-def _files(plan: Plan) -> Iterator[Target]:
+def _files(plan: BenchmarkPlan) -> Iterator[Target]:
     what = f"SQLite cycle, {plan.sqlite_jobs:,} jobs"
     yield Target(
         *(what, own("sqlite"), 0.5, _rate), below=of(BARE, "sqlite"), against="bare `sqlite3`"
@@ -354,7 +354,7 @@ def _files(plan: Plan) -> Iterator[Target]:
     )
 
 
-def is_full(plan: Plan) -> bool:
+def is_full(plan: BenchmarkPlan) -> bool:
     """Whether the runs are as long and as many as the targets ask for."""
     return (
         plan.rounds >= FULL.rounds

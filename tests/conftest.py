@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+pytest_plugins = ["tests.leaks"]
+
 
 def pytest_configure() -> None:
     """Programs that tests start inherit which signals are ignored, and some tests send signals.

@@ -25,8 +25,8 @@ from windlass.engine.claimer import ForbiddenFlags
 from windlass.engine.task_handler import Middleware
 from windlass.errors import ConfigError, TaskError
 from windlass.model.cron import CronItem, Schedule
-from windlass.model.job import Job, JobSpec
-from windlass.model.names import KeyMode
+from windlass.model.job import DEFAULT_TENANT, Job, JobSpec
+from windlass.model.names import KeyMode, check_tenant
 from windlass.model.retry import DEFAULT_RETRY, Retry
 from windlass.observe.events import Events
 from windlass.observe.urls import without_password
@@ -92,6 +92,7 @@ class App:
             Preparer(self.registry, lambda: self.settings.max_payload),
             keep=self._keep_of,
             max_resets=lambda: self.settings.max_resets,
+            tenant=lambda: self.settings.tenant,
         )
         """Adds and manages jobs, async."""
         self.sync = SyncClient(self.client, self._portal)
@@ -142,6 +143,7 @@ class App:
         keep: float | timedelta | None = None,
         flags: Sequence[str] | None = None,
         executor: Executor | None = None,
+        strict: bool | None = None,
     ) -> TaskDecorator: ...
 
     def task(
@@ -159,6 +161,7 @@ class App:
         keep: float | timedelta | None = None,
         flags: Sequence[str] | None = None,
         executor: Executor | None = None,
+        strict: bool | None = None,
     ) -> Any:
         """Make a function a task; use it bare or with options.
 
@@ -175,6 +178,7 @@ class App:
             timeout=timeout,
             lease=lease,
             executor=executor,
+            strict=strict,
         )
 
         def decorate(function: Callable[..., Any]) -> Task[Any, Any]:
@@ -364,13 +368,15 @@ class App:
         exclude: Sequence[str] = (),
         max_jobs: int | None = None,
         once: bool = False,
+        tenants: Sequence[str] | None = None,
         crontab: str | None = None,
         cron_items: Sequence[Schedule | CronItem] | None = None,
         **settings: Any,
     ) -> Runner:
         """Start working on jobs; returns as soon as the worker runs. See `Runner`.
 
-        `only` and `exclude` name tasks. `once` stops when nothing is left to run, and fires no
+        `only` and `exclude` name tasks, `tenants` whose jobs to run: those of the app's tenant by
+        default, or of all where it has none. `once` stops when nothing is left to run, and fires no
         schedules; `max_jobs` stops after that many. Schedules come from `@app.cron` and from one
         of `crontab` (its text), `crontab_file` (its path) and `cron_items`. Other keywords are
         settings for this worker alone (`lease=`, `grace=`, …).
@@ -382,6 +388,7 @@ class App:
             {"concurrency": concurrency, "poll_interval": poll_interval, **settings},
         )
         names = self._chosen_tasks(only, exclude)
+        served = self._served_tenants(tenants)
         schedules = (
             []
             if once
@@ -403,6 +410,7 @@ class App:
             max_jobs=max_jobs,
             once=once,
             schedules=schedules,
+            tenants=served,
         )
         await runner.start(handle_signals)
         return runner
@@ -439,6 +447,23 @@ class App:
                 " tasks/ folder"
             )
         return names
+
+    def _served_tenants(self, asked: Sequence[str] | None) -> tuple[str, ...] | None:
+        if asked is None:
+            return None if self.settings.tenant is None else (self.settings.tenant,)
+        if isinstance(asked, str) or not asked or None in asked:
+            raise ConfigError(
+                f"tenants must be a list of names ('' is the default tenant), not {asked!r}"
+            )
+        served = tuple(dict.fromkeys(check_tenant(name) or DEFAULT_TENANT for name in asked))
+        own = self.settings.tenant
+        if own is not None and served != (own,):
+            # What handlers add by this app's client would be its tenant's, not their jobs'.
+            raise ConfigError(
+                f"this app is of the tenant {own!r}, so its workers serve no other; leave out"
+                " tenants=, or the app's tenant"
+            )
+        return served
 
     async def run_once(self, **options: Any) -> int:
         """Run what is ready, and what it makes ready, then return how many jobs were settled."""

@@ -1,4 +1,6 @@
-"""The only module that reads time.
+"""The machine's clocks, as objects that a test can replace.
+
+Few other modules read a clock themselves; `tests/unit/test_clock_readers.py` lists them, with why.
 
 A process uses `monotonic` for its own waiting; `now` is the wall clock, and for embedded stores
 (memory, SQLite) it is the database's clock too, since database and workers share one machine.

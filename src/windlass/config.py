@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from windlass.errors import ConfigError
-from windlass.model.names import LONGEST, LONGEST_POLL, MAX_INT32, brief
+from windlass.errors import ConfigError, ValidationError
+from windlass.model.names import LONGEST, LONGEST_POLL, MAX_INT32, MAX_TENANT, brief, check_tenant
 
 DEFAULT_URL = "sqlite:///windlass.db"
 _FILES = ("windlass.toml", "pyproject.toml")
@@ -32,6 +32,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Where the jobs are."""
     schema: str = "windlass"
     """The PostgreSQL schema that holds them."""
+    tenant: str | None = None
+    """Whose jobs: of one tenant alone, in adding, looking and working. Without it jobs are added to
+    the default tenant, and those of all tenants are seen and run."""
     lease: float = 30.0
     """How long a worker owns its jobs without a sign of life. Short: quick recovery after a crash,
     but a machine that hangs for longer runs jobs twice. At least 1."""
@@ -197,6 +200,12 @@ def _checked(settings: Settings) -> Settings:
     def refuse(name: str, must: str) -> None:
         raise ConfigError(f"{name} must be {must}, not {brief(getattr(settings, name))}")
 
+    if settings.tenant is not None and len(settings.tenant) > MAX_TENANT:
+        refuse("tenant", f"at most {MAX_TENANT} characters long")
+    try:
+        check_tenant(settings.tenant)
+    except ValidationError as error:
+        raise ConfigError(str(error)) from error
     if not 1 <= settings.lease <= 86_400:
         refuse("lease", "between a second and a day")
     if not 0 < settings.reap_interval <= 3_600:

@@ -19,7 +19,7 @@ from windlass.engine.signals import Signals
 from windlass.engine.supervision import Supervision
 from windlass.engine.task_handler import Defaults, Middleware, TaskHandler
 from windlass.model.cron import Schedule
-from windlass.model.job import Job
+from windlass.model.job import DEFAULT_TENANT, Job
 from windlass.model.retry import Retry
 from windlass.observe.events import Events
 from windlass.store.port import Store
@@ -58,6 +58,7 @@ class Runner(Supervision):
         max_jobs: int | None,
         once: bool,
         schedules: Sequence[Schedule],
+        tenants: tuple[str, ...] | None,
     ) -> None:
         handler = TaskHandler(
             equipment.registry,
@@ -83,6 +84,7 @@ class Runner(Supervision):
             forbidden_flags=forbidden_flags,
             max_jobs=max_jobs,
             once=once,
+            tenants=tenants,
         )
         super().__init__(
             store,
@@ -96,7 +98,7 @@ class Runner(Supervision):
         )
         self.settings = settings
         self._equipment = equipment
-        self._scheduling = Scheduling(store, schedules)
+        self._scheduling = Scheduling(store, schedules, tenants or (DEFAULT_TENANT,))
         self._stack = AsyncExitStack()
         self._signals = Signals(self._on_signal, self.hurry)
         self._loop = asyncio.get_running_loop()

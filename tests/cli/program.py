@@ -256,7 +256,8 @@ class Program:
         return self._app
 
     def jobs(self, **wanted: str) -> list[Job]:
-        return self.app.sync.list_jobs(limit=10_000, **wanted)  # type: ignore[arg-type]
+        """The oldest first, unlike a list."""
+        return self.app.sync.list_jobs(limit=10_000, **wanted)[::-1]  # type: ignore[arg-type]
 
     def job(self, id: int) -> Job:
         job = self.app.sync.get_job(id)

@@ -18,7 +18,7 @@ SMALL = (
     *("--jobs", "300", "--batch", "100", "--rounds", "1", "--samples", "3"),
     *("--backlog", "50", "--idle", "0.2", "--rate", "1000"),
 )
-THROUGHPUT = {"enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "backlog"}
+THROUGHPUT = {"enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "backlog"}
 ROUND = {"per_s", "limit_per_s", "ratio"}
 BESIDE = {"clean_per_s", "clean_ratio"}
 
@@ -33,7 +33,7 @@ def check_scenario(found: dict[str, Any]) -> None:
         case name if name in THROUGHPUT:
             assert found["per_s"] > 0 and found["limit_per_s"] > 0 and found["ratio"] > 0
             assert found["cpu_us_per_job"] > 0
-            more = BESIDE if name in ("serial", "backlog") else set()
+            more = BESIDE if name in ("serial", "tenants", "backlog") else set()
             assert [set(each) for each in found["rounds"]] == [ROUND | more]
             assert all(found[name] > 0 for name in more)
             if name == "enqueue-one":
@@ -43,6 +43,8 @@ def check_scenario(found: dict[str, Any]) -> None:
                 assert found["jobs"] == 300
             if name == "backlog":
                 assert found["backlog"] == 50
+            if name == "tenants":
+                assert found["tenants"] == 3
             if name == "serial":
                 assert found["queues"] * found["jobs_per_queue"] == 300
         case "held-snapshot":

@@ -92,6 +92,7 @@ def test_check_as_json(program: Program) -> None:
         "key": None,
         "key_mode": "replace",
         "flags": None,
+        "strict": None,
         "payload": {"kind": "week"},
     }
     assert (sweep["line"], sweep["id"], sweep["tz"]) == (4, "users/sweep", "UTC")
@@ -169,7 +170,7 @@ def know(program: Program, text: str = CRONTAB) -> None:
     async def work() -> None:
         store = program.app.store
         await store.open()
-        await store.know(parse_crontab(text))
+        await store.register(parse_crontab(text))
 
     program.app._portal.call(work())
 

@@ -84,7 +84,7 @@ def test_doctor_finds_schedules_that_nobody_fires(program: Program) -> None:
 
     async def prepare() -> None:
         async with App(program.url) as app:
-            await app.store.know(parse_crontab(crontab))
+            await app.store.register(parse_crontab(crontab))
             await app.client.pause_schedule("asleep")
 
     asyncio.run(prepare())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from datetime import UTC, datetime
 
+import click
 import pytest
 
 from tests.cli.program import Program, wait_until
 from windlass import JobSpec
+from windlass.cli import output
 
 LATER = datetime(2099, 1, 1, tzinfo=UTC)
 
@@ -20,12 +23,12 @@ def test_list_shows_a_table_and_pages(program: Program) -> None:
     header, *rows = page.stdout.splitlines()
     assert header.split()[:3] == ["ID", "STATE", "TASK"]
     assert [row.split()[:4] for row in rows] == [
-        ["1", "ready", "t0", "q"],
+        ["3", "ready", "t2", "q"],
         ["2", "ready", "t1", "q"],
     ]
     assert "--after 2" in page.stderr
     rest = program.call("jobs", "list", "--after", "2", "--json")
-    assert [job["task"] for job in json.loads(rest.stdout)] == ["t2"]
+    assert [job["task"] for job in json.loads(rest.stdout)] == ["t0"]
 
 
 def test_list_selects(program: Program) -> None:
@@ -37,9 +40,9 @@ def test_list_selects(program: Program) -> None:
             job["id"] for job in json.loads(program.call("jobs", "list", "--json", *words).stdout)
         ]
 
-    assert ids() == [1, 2]
+    assert ids() == [2, 1]
     assert ids("--state", "scheduled") == [2]
-    assert ids("--state", "scheduled", "--state", "ready") == [1, 2]
+    assert ids("--state", "scheduled", "--state", "ready") == [2, 1]
     assert ids("--task", "a") == [1]
     assert ids("--queue", "q") == [2]
     assert ids("--key", "none") == []
@@ -57,6 +60,35 @@ def test_show_tells_everything_even_the_traceback(program: Program) -> None:
     as_json = json.loads(program.call("jobs", "show", str(job.id), "--json").stdout)
     assert as_json["key"] == "k"
     assert datetime.fromisoformat(as_json["finished_at"]).tzinfo is not None
+
+
+def test_show_tells_every_failed_attempt(program: Program) -> None:
+    job = program.add("wrong", max_attempts=3)
+    for attempt in (1, 2):
+        assert program.run("run", "work:app", "--once").returncode == 0
+        now = datetime.now(UTC)
+        program.app.sync.reschedule_jobs([job.id], run_at=now, attempts=attempt)
+    shown = program.call("jobs", "show", str(job.id)).stdout.splitlines()
+    at = shown.index("failed attempts:")
+    for number, line in enumerate(shown[at + 1 : at + 3], 1):
+        assert line.startswith(f"  {number} at 2"), shown
+        assert line.endswith(": ValueError: it went wrong"), shown
+
+
+def test_a_table_has_colors_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("1", "failed"), ("2", "ready")]
+    output.print_table(("ID", "STATE"), rows)
+    assert capsys.readouterr().out == "ID  STATE\n1   failed\n2   ready\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    output.print_table(("ID", "STATE"), rows)
+    shown = capsys.readouterr().out
+    assert click.unstyle(shown).split() == ["ID", "STATE", "1", "failed", "2", "ready"]
+    header, failed, ready = shown.splitlines()
+    assert click.style("STATE ", bold=True) in header
+    assert failed.endswith(click.style("failed", fg="red"))
+    assert "\x1b" not in ready
 
 
 def test_show_tells_what_a_running_job_says(program: Program) -> None:
@@ -167,7 +199,7 @@ def test_pause_and_resume_are_remembered_and_shown(program: Program) -> None:
     assert program.call("pause", "--task", "quick").stdout == "task quick is paused\n"
     assert program.call("pause", "--queue", "q").exit_code == 0
     shown = json.loads(program.call("pause", "--json").stdout)
-    assert shown == {"tasks": ["quick"], "queues": ["q"]}
+    assert shown == {"tasks": ["quick"], "queues": ["q"], "elsewhere": []}
     assert program.run("run", "work:app", "--once").returncode == 0
     assert program.ran() == []
     assert program.call("resume", "--task", "quick").stdout == "queue q is paused\n"

@@ -19,7 +19,7 @@ from windlass.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from windlass.stores.postgres.connection import is_temporary
+from windlass.stores.postgres_connections.failures import is_temporary
 from windlass.testing import run_virtual
 
 

@@ -1,23 +1,18 @@
-"""Wrong stores, each wrong in one named way, and the cases that must notice.
-
-Every mutant is the memory store with its smallest piece changed. A mutant that no case kills
-would mean that the suite allows what its name says.
-"""
+"""Wrong stores, each wrong in one named way, and the cases that must notice."""
 
 from __future__ import annotations
 
 import itertools
-import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from tests.contract.mutant import killed_by
 from windlass.clock import SYSTEM, Clock
 from windlass.model.cron import Schedule
-from windlass.model.job import Job, JobState
+from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
 from windlass.store.records import (
     Cancel,
@@ -39,20 +34,8 @@ from windlass.store.records import (
 )
 from windlass.store.rules import add_to_log
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
-from windlass.stores.memory import MemoryStore, MemoryTransaction, _Addition
+from windlass.stores.memory import _ANYTHING, MemoryStore, MemoryTransaction, _Addition
 from windlass.testing.contract.concurrency import RIVALS
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A wrong store, and cases that must fail on it."""
-
-    name: str
-    store: type[MemoryStore]
-    killers: tuple[str, ...]
-
-
-MUTANTS: list[Mutant] = []
 
 
 class Gap:
@@ -69,17 +52,6 @@ class Gap:
     def wait_for_rivals(self) -> None:
         if next(self._places) < RIVALS:
             self._meeting.wait()
-
-
-def killed_by(*killers: str) -> Callable[[type[MemoryStore]], type[MemoryStore]]:
-    """Register a mutant; its name is the class's, in words."""
-
-    def register(store: type[MemoryStore]) -> type[MemoryStore]:
-        name = re.sub("(?<!^)([A-Z])", r" \1", store.__name__).lower()
-        MUTANTS.append(Mutant(name, store, killers))
-        return store
-
-    return register
 
 
 # ── hints ──
@@ -269,8 +241,8 @@ class LastErrorDropped(MemoryStore):
     "settle.after_a_cancel_request[release-cancelled]",
 )
 class CancelRequestDropped(MemoryStore):
-    async def cancel(self, ids: Sequence[int]) -> list[Job]:
-        jobs = await super().cancel(ids)
+    async def cancel(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        jobs = await super().cancel(ids, tenant)
         for job in jobs:
             self._rows[job.id].cancel_requested = False
         return jobs
@@ -282,13 +254,13 @@ class CancelRequestDropped(MemoryStore):
 @killed_by("claim.order_by_priority", "claim.order_by_run_at_within_a_priority")
 class OrderByIdOnly(MemoryStore):
     async def claim(self, request: ClaimRequest) -> list[Lease]:
-        return await _claim_ordered(super().claim, self, request, lambda row: (0, 0, row.id))
+        return await claim_ordered(super().claim, self, request, lambda row: (0, 0, row.id))
 
 
 @killed_by("claim.priority_goes_before_run_at")
 class PriorityIgnored(MemoryStore):
     async def claim(self, request: ClaimRequest) -> list[Lease]:
-        return await _claim_ordered(
+        return await claim_ordered(
             super().claim, self, request, lambda row: (0, row.run_at, row.id)
         )
 
@@ -296,16 +268,16 @@ class PriorityIgnored(MemoryStore):
 @killed_by("claim.order_by_id_at_last")
 class TheLatestFirstAmongEquals(MemoryStore):
     async def claim(self, request: ClaimRequest) -> list[Lease]:
-        return await _claim_ordered(
+        return await claim_ordered(
             super().claim, self, request, lambda row: (row.priority, row.run_at, -row.id)
         )
 
 
-async def _claim_ordered(
+async def claim_ordered(
     claim: Callable[[ClaimRequest], Any],
     store: MemoryStore,
     request: ClaimRequest,
-    order: Callable[[Row], tuple[int, int, int]],
+    order: Callable[[Row], tuple[Any, ...]],
 ) -> list[Lease]:
     """Claim in another order, by giving the rows that order for the time of the call."""
     rows = list(store._rows.values())
@@ -321,20 +293,40 @@ async def _claim_ordered(
 @killed_by("claim.the_limit_takes_the_first")
 class OneMoreThanTheLimit(MemoryStore):
     async def claim(self, request: ClaimRequest) -> list[Lease]:
-        return await super().claim(_changed(request, limit=request.limit + 1))
+        return await super().claim(changed(request, limit=request.limit + 1))
 
 
 @killed_by("claim.unknown_tasks_are_left")
 class UnknownTaskDelivered(MemoryStore):
     async def claim(self, request: ClaimRequest) -> list[Lease]:
         tasks = tuple({row.task for row in self._rows.values()})
-        return await super().claim(_changed(request, tasks=tasks))
+        return await super().claim(changed(request, tasks=tasks))
+
+
+@killed_by(
+    "claim.of_every_task",
+    "claim.of_every_task_but_paused_ones",
+    "claim.of_every_task_past_a_head_it_may_not_run",
+    "claim.suspects_of_every_task",
+)
+class EveryTaskIsNone(MemoryStore):
+    async def claim(self, request: ClaimRequest) -> list[Lease]:
+        return await super().claim(changed(request, tasks=request.tasks or ()))
+
+
+@killed_by("claim.of_every_task_but_paused_ones")
+class EveryTaskCountsPausedOnesToo(MemoryStore):
+    def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
+        paused = self._paused
+        self._paused = set() if request.tasks is None else paused
+        yield from [*super()._claimable(request)]
+        self._paused = paused
 
 
 @killed_by("claim.a_forbidden_flag_leaves_the_job")
 class ForbiddenFlagIgnored(MemoryStore):
     async def claim(self, request: ClaimRequest) -> list[Lease]:
-        return await super().claim(_changed(request, forbidden_flags=()))
+        return await super().claim(changed(request, forbidden_flags=()))
 
 
 @killed_by("claim.a_scheduled_job_is_not_given_before_its_time")
@@ -348,17 +340,17 @@ class FutureJobDelivered(MemoryStore):
 @killed_by("reap.suspects_are_not_given_where_none_may_be")
 class SuspectPrefetched(MemoryStore):
     async def claim(self, request: ClaimRequest) -> list[Lease]:
-        return await super().claim(_changed(request, suspects=request.limit))
+        return await super().claim(changed(request, suspects=request.limit))
 
 
 @killed_by("reap.suspects_up_to_their_number")
 class SuspectsInAnyNumber(MemoryStore):
     async def claim(self, request: ClaimRequest) -> list[Lease]:
         suspects = request.limit if request.suspects else 0
-        return await super().claim(_changed(request, suspects=suspects))
+        return await super().claim(changed(request, suspects=suspects))
 
 
-def _changed(request: ClaimRequest, **changes: Any) -> ClaimRequest:
+def changed(request: ClaimRequest, **changes: Any) -> ClaimRequest:
     values = {name: getattr(request, name) for name in ClaimRequest.__struct_fields__}
     return ClaimRequest(**{**values, **changes})
 
@@ -459,7 +451,7 @@ class KeyRace(MemoryStore):
         self._gap = Gap()
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
-        found = [self._keyed(new.key or "") for new in jobs]
+        found = [self._keyed(new.key or "", new.tenant) for new in jobs]
         self._gap.wait_for_rivals()
         if any(row is None for row in found):
             with self._lock:
@@ -476,7 +468,7 @@ class KeyRace(MemoryStore):
 @killed_by("keys.adding_again[replace-running]")
 class RunningJobReplacedInPlace(MemoryStore):
     def _add(self, new: NewJob, now: int) -> Row:
-        existing = self._keyed(new.key) if new.key is not None else None
+        existing = self._keyed(new.key, new.tenant) if new.key is not None else None
         if existing is not None and existing.state is JobState.RUNNING:
             existing.payload = new.payload
             return existing
@@ -500,8 +492,8 @@ class SupersededJobRetried(MemoryStore):
 
 @killed_by("keys.remove_of_a_running_job_only_stops_its_retry")
 class RemovedRunningJobRetried(MemoryStore):
-    async def remove(self, key: str) -> Job | None:
-        job = await super().remove(key)
+    async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
+        job = await super().remove(key, tenant)
         if job is not None and job.state is JobState.RUNNING:
             self._rows[job.id].superseded = False
         return job
@@ -535,22 +527,22 @@ class PreserveRunAtAlsoAfterAFailure(MemoryStore):
 
 @killed_by("keys.adding_again[replace-failed]")
 class FailedKeyMakesASecondRow(MemoryStore):
-    def _keyed(self, key: str) -> Row | None:
-        row = super()._keyed(key)
+    def _keyed(self, key: str, tenant: str) -> Row | None:
+        row = super()._keyed(key, tenant)
         return None if row is not None and row.state is JobState.FAILED else row
 
 
 @killed_by("keys.adding_again[replace-cancelled]")
 class CancelledHoldsItsKey(MemoryStore):
-    def _keyed(self, key: str) -> Row | None:
+    def _keyed(self, key: str, tenant: str) -> Row | None:
         return next((row for row in self._rows.values() if row.key == key), None)
 
 
 @killed_by("keys.adding_again[unsafe_dedupe-completed_and_kept]")
 class KeptHoldsItsKey(MemoryStore):
-    def _keyed(self, key: str) -> Row | None:
+    def _keyed(self, key: str, tenant: str) -> Row | None:
         kept = (row for row in self._history.values() if row.key == key)
-        return super()._keyed(key) or next(kept, None)
+        return super()._keyed(key, tenant) or next(kept, None)
 
 
 @killed_by(
@@ -838,9 +830,10 @@ class RescheduleIgnoresZero(MemoryStore):
         priority: int | None = None,
         attempts: int | None = None,
         max_attempts: int | None = None,
+        tenant: str | None = None,
     ) -> list[Job]:
         return await super().reschedule(
-            ids, run_at or None, priority or None, attempts or None, max_attempts or None
+            ids, run_at or None, priority or None, attempts or None, max_attempts or None, tenant
         )
 
 
@@ -853,8 +846,9 @@ class RescheduleRevivesFailedJobs(MemoryStore):
         priority: int | None = None,
         attempts: int | None = None,
         max_attempts: int | None = None,
+        tenant: str | None = None,
     ) -> list[Job]:
-        return await super().reschedule(ids, run_at, priority, attempts or 0, max_attempts)
+        return await super().reschedule(ids, run_at, priority, attempts or 0, max_attempts, tenant)
 
 
 @killed_by(
@@ -874,7 +868,7 @@ class RetryStealsAKey(MemoryStore):
 
 @killed_by("admin.cancel_asks_a_running_job_to_stop")
 class CancelEndsRunningJobs(MemoryStore):
-    async def cancel(self, ids: Sequence[int]) -> list[Job]:
+    async def cancel(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         for job_id in ids:
             row = self._rows.get(job_id)
             if row is not None and row.state is JobState.RUNNING:
@@ -884,9 +878,9 @@ class CancelEndsRunningJobs(MemoryStore):
 
 @killed_by("admin.fail_uses_up_all_attempts[unset-25]")
 class FailLeavesAttemptsOver(MemoryStore):
-    async def fail(self, ids: Sequence[int], reason: str) -> list[Job]:
+    async def fail(self, ids: Sequence[int], reason: str, tenant: str | None = None) -> list[Job]:
         before = {job_id: row.attempts for job_id, row in self._rows.items()}
-        jobs = await super().fail(ids, reason)
+        jobs = await super().fail(ids, reason, tenant)
         for job in jobs:
             self._rows[job.id].attempts = before[job.id]
         return [self._rows[job.id].job() for job in jobs]
@@ -895,9 +889,30 @@ class FailLeavesAttemptsOver(MemoryStore):
 @killed_by("pages_counts.filters_apply_before_the_page_is_cut")
 class PagesCutBeforeTheFilter(MemoryStore):
     async def find(self, wanted: Any) -> list[Job]:
-        page = sorted(row.id for row in self._rows.values() if row.id > wanted.after)
+        rows = [row.id for row in self._rows.values()]
+        page = sorted((i for i in rows if wanted.after is None or i < wanted.after), reverse=True)
         found = await super().find(wanted)
         return [job for job in found if job.id in page[: wanted.limit]]
+
+
+@killed_by(
+    "pages_counts.pages_begin_with_the_newest",
+    "pages_counts.what_is_found_is_what_get_says",
+    "pages_counts.a_hundred_in_a_page_by_default",
+)
+class ListsBeginWithTheOldest(MemoryStore):
+    async def find(self, wanted: Any) -> list[Job]:
+        found = await super().find(msgspec.structs.replace(wanted, limit=10**6, after=None))
+        rest = [job for job in found[::-1] if wanted.after is None or job.id > wanted.after]
+        return rest[: wanted.limit]
+
+
+@killed_by("pages_counts.pages_begin_with_the_newest")
+class APageBeginsWithTheLastOfTheOneBefore(MemoryStore):
+    async def find(self, wanted: Any) -> list[Job]:
+        after = None if wanted.after is None else wanted.after + 1
+        found = await super().find(msgspec.structs.replace(wanted, after=after))
+        return found if len(found) > 1 else []
 
 
 @killed_by("pages_counts.pages_run_through_open_jobs_and_history")
@@ -908,8 +923,8 @@ class HistoryNotListed(MemoryStore):
 
 @killed_by("pages_counts.counts_of_every_state")
 class HistoryNotCounted(MemoryStore):
-    async def counts(self) -> dict[JobState, int]:
-        return {**await super().counts(), JobState.COMPLETED: 0}
+    async def counts(self, tenant: str | None = None) -> dict[JobState, int]:
+        return {**await super().counts(tenant), JobState.COMPLETED: 0}
 
 
 # ── pausing ──
@@ -918,30 +933,38 @@ class HistoryNotCounted(MemoryStore):
 @killed_by("pause.a_paused_task_is_not_given", "pause.a_paused_queue_is_not_given")
 class PauseForgotten(MemoryStore):
     async def claim(self, request: ClaimRequest) -> list[Lease]:
-        self._paused_tasks.clear()
-        self._paused_queues.clear()
+        self._paused.clear()
         return await super().claim(request)
 
 
 @killed_by("pause.a_paused_queue_is_not_given")
 class PauseOfAQueueForgotten(MemoryStore):
-    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
-        await super().pause(task=task)
+    async def pause(
+        self, *, task: str | None = None, queue: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> None:
+        await super().pause(task=task, tenant=tenant)
 
 
 @killed_by("pause.what_is_paused_is_listed_in_order")
 class PausesNotListed(MemoryStore):
-    async def paused(self) -> Paused:
+    async def paused(self, tenant: str | None = None) -> Paused:
         return Paused()
 
 
 # ── who runs what ──
 
 
+@killed_by("roster.a_queue_says_that_it_keeps_a_roster")
+class SecretRoster(MemoryStore):
+    capabilities = msgspec.structs.replace(MemoryStore.capabilities, roster=False)
+
+
 @killed_by("roster.a_stranger_cannot_be_introduced")
 class StrangersIntroduced(MemoryStore):
-    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
-        await super().introduce(worker, tasks)
+    async def introduce(
+        self, worker: str, tasks: Sequence[str], tenants: Sequence[str] | None = None
+    ) -> bool:
+        await super().introduce(worker, tasks, tenants)
         return True
 
 
@@ -960,21 +983,31 @@ class TheDeadStillRun(MemoryStore):
 class TheSilentRunNothing(MemoryStore):
     async def stranded(self) -> list[str]:
         before = dict(self._introduced)
-        self._introduced = {**dict.fromkeys(self._workers, frozenset()), **before}
+        self._introduced = {**dict.fromkeys(self._workers, _ANYTHING), **before}
         try:
             return await super().stranded()
         finally:
             self._introduced = before
 
 
+@killed_by(
+    "roster.a_worker_that_comes_back_must_be_introduced_again[retire]",
+    "roster.a_worker_that_comes_back_must_be_introduced_again[unlock]",
+    "roster.a_worker_that_comes_back_must_be_introduced_again[reap]",
+)
+class TheGoneAreStillIntroduced(MemoryStore):
+    def _forget(self, worker: str) -> None:
+        self._workers.pop(worker, None)
+
+
 @killed_by("roster.paused_tasks_are_not_stranded")
 class PausedTasksStranded(MemoryStore):
     async def stranded(self) -> list[str]:
-        paused, self._paused_tasks = self._paused_tasks, set()
+        paused, self._paused = self._paused, set()
         try:
             return await super().stranded()
         finally:
-            self._paused_tasks = paused
+            self._paused = paused
 
 
 @killed_by("roster.jobs_of_serial_queues_are_stranded_too")
@@ -1001,8 +1034,10 @@ class WhateverLiesThereIsStranded(MemoryStore):
     "roster.a_claim_and_a_renewal_keep_the_introduction",
 )
 class IntroductionForgotten(MemoryStore):
-    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
-        return await super().introduce(worker, [])
+    async def introduce(
+        self, worker: str, tasks: Sequence[str], tenants: Sequence[str] | None = None
+    ) -> bool:
+        return await super().introduce(worker, [], tenants)
 
 
 # ── schedules ──
@@ -1015,28 +1050,43 @@ class IntroductionForgotten(MemoryStore):
 )
 class FireIgnoresWhereItIs(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        known = self._schedules.get(identifier)
+        known = self._schedules.get((tenant, identifier))
         expected = expected if known is None else known.floor_at
-        return await super().fire(identifier, expected, until, jobs)
+        return await super().fire(identifier, expected, until, jobs, tenant)
 
 
 @killed_by("schedules_fire.a_paused_one_is_not_fired", "schedules.they_are_remembered")
 class FireIgnoresThePause(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        await self.resume_schedule(identifier)
-        return await super().fire(identifier, expected, until, jobs)
+        await self.resume_schedule(identifier, tenant)
+        return await super().fire(identifier, expected, until, jobs, tenant)
 
 
 @killed_by("schedules_fire.a_second_time_is_lost", "schedules_at_once.an_instant_is_fired_by_one")
 class LostFiringsAddTheirJobs(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        fired = await super().fire(identifier, expected, until, jobs)
+        fired = await super().fire(identifier, expected, until, jobs, tenant)
         if fired.verdict is FireVerdict.LOST:
             await self.enqueue(jobs)
         return fired
@@ -1045,9 +1095,14 @@ class LostFiringsAddTheirJobs(MemoryStore):
 @killed_by("schedules_fire.both_or_neither[plain]", "schedules_fire.both_or_neither[keyed]")
 class FireMovesThoughAddingFailed(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        fired = await super().fire(identifier, expected, until, [])
+        fired = await super().fire(identifier, expected, until, [], tenant)
         if fired.verdict is FireVerdict.APPLIED:
             await self.enqueue(jobs)
         return fired
@@ -1064,9 +1119,14 @@ class FireAddsWhatItCan(MemoryStore):
 )
 class FireIgnoresTheClock(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        fired = await super().fire(identifier, expected, until, jobs)
+        fired = await super().fire(identifier, expected, until, jobs, tenant)
         if fired.verdict is FireVerdict.EARLY:
             _set(self, identifier, floor_at=until, last_at=until)
             await self.enqueue(jobs)
@@ -1077,23 +1137,33 @@ class FireIgnoresTheClock(MemoryStore):
 @killed_by("schedules_fire.early_to_the_microsecond")
 class EarlyOnTheVeryInstant(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        known = self._schedules.get(identifier)
+        known = self._schedules.get((tenant, identifier))
         if known is not None and until == self._clock.now():
             return Fired(FireVerdict.EARLY, known.floor_at)
-        return await super().fire(identifier, expected, until, jobs)
+        return await super().fire(identifier, expected, until, jobs, tenant)
 
 
 @killed_by("schedules_fire.lost_goes_before_early")
 class EarlyGoesBeforeLost(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        known = self._schedules.get(identifier)
+        known = self._schedules.get((tenant, identifier))
         if known is not None and until > self._clock.now():
             return Fired(FireVerdict.EARLY, known.floor_at)
-        return await super().fire(identifier, expected, until, jobs)
+        return await super().fire(identifier, expected, until, jobs, tenant)
 
 
 @killed_by(
@@ -1103,13 +1173,18 @@ class EarlyGoesBeforeLost(MemoryStore):
 )
 class FireGoesBack(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        known = self._schedules.get(identifier)
+        known = self._schedules.get((tenant, identifier))
         if known is not None and known.floor_at == expected >= until:
             expected = until - 1
             _set(self, identifier, floor_at=expected)
-        return await super().fire(identifier, expected, until, jobs)
+        return await super().fire(identifier, expected, until, jobs, tenant)
 
 
 @killed_by(
@@ -1117,30 +1192,45 @@ class FireGoesBack(MemoryStore):
 )
 class TheLoserIsNotToldWhereItIs(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        fired = await super().fire(identifier, expected, until, jobs)
+        fired = await super().fire(identifier, expected, until, jobs, tenant)
         return Fired(fired.verdict, expected) if fired.verdict is FireVerdict.LOST else fired
 
 
 @killed_by("schedules_fire.an_unknown_one_is_missing", "schedules.forgotten_it_is_gone")
 class FireKnowsWhatNobodyKnew(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        if identifier not in self._schedules:
+        if (tenant, identifier) not in self._schedules:
             now = self._clock.now()
             schedule = Schedule(identifier=identifier, task="t", pattern="* * * * *")
-            self._schedules[identifier] = KnownSchedule(schedule, now, now, expected)
-        return await super().fire(identifier, expected, until, jobs)
+            self._schedules[tenant, identifier] = KnownSchedule(schedule, now, now, expected)
+        return await super().fire(identifier, expected, until, jobs, tenant)
 
 
 @killed_by("schedules_fire.firing_moves_it_and_adds_its_jobs")
 class TheLastInstantIsNotKept(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        fired = await super().fire(identifier, expected, until, jobs)
+        fired = await super().fire(identifier, expected, until, jobs, tenant)
         _set(self, identifier, last_at=None)
         return fired
 
@@ -1148,9 +1238,14 @@ class TheLastInstantIsNotKept(MemoryStore):
 @killed_by("schedules_fire.firing_moves_it_and_adds_its_jobs")
 class FireMovesToNow(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        fired = await super().fire(identifier, expected, until, jobs)
+        fired = await super().fire(identifier, expected, until, jobs, tenant)
         if fired.verdict is FireVerdict.APPLIED:
             _set(self, identifier, floor_at=self._clock.now())
         return fired
@@ -1162,9 +1257,14 @@ class FireMovesToNow(MemoryStore):
 )
 class TheLatestInstantFirst(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        return await super().fire(identifier, expected, until, jobs[::-1])
+        return await super().fire(identifier, expected, until, jobs[::-1], tenant)
 
 
 @killed_by(
@@ -1173,9 +1273,14 @@ class TheLatestInstantFirst(MemoryStore):
 )
 class OneJobForManyInstants(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        return await super().fire(identifier, expected, until, jobs[-1:])
+        return await super().fire(identifier, expected, until, jobs[-1:], tenant)
 
 
 @killed_by(
@@ -1186,28 +1291,43 @@ class OneJobForManyInstants(MemoryStore):
 )
 class FiredJobsLoseTheirKeys(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
         bare = [msgspec.structs.replace(new, key=None) for new in jobs]
-        return await super().fire(identifier, expected, until, bare)
+        return await super().fire(identifier, expected, until, bare, tenant)
 
 
 @killed_by("schedules_fire.a_key_meets[preserve_run_at-ready]")
 class FiredKeysAlwaysReplace(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
         replacing = [msgspec.structs.replace(new, key_mode="replace") for new in jobs]
-        return await super().fire(identifier, expected, until, replacing)
+        return await super().fire(identifier, expected, until, replacing, tenant)
 
 
 @killed_by("schedules_fire.a_fired_job_has_every_value")
 class FiredJobsLoseTheirFlags(MemoryStore):
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
         bare = [msgspec.structs.replace(new, flags=None) for new in jobs]
-        return await super().fire(identifier, expected, until, bare)
+        return await super().fire(identifier, expected, until, bare, tenant)
 
 
 @killed_by("schedules_at_once.an_instant_is_fired_by_one")
@@ -1217,15 +1337,20 @@ class FireLooksBeforeItLocks(MemoryStore):
         self._gap = Gap()
 
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        known = self._schedules.get(identifier)
+        known = self._schedules.get((tenant, identifier))
         if known is None or known.floor_at != expected or expected >= until:
-            return await super().fire(identifier, expected, until, jobs)
+            return await super().fire(identifier, expected, until, jobs, tenant)
         self._gap.wait_for_rivals()
         with self._lock:  # it goes by what it saw, whatever rivals have fired since
             _set(self, identifier, floor_at=expected)
-            return await super().fire(identifier, expected, until, jobs)
+            return await super().fire(identifier, expected, until, jobs, tenant)
 
 
 @killed_by(
@@ -1233,10 +1358,12 @@ class FireLooksBeforeItLocks(MemoryStore):
     "schedules_fire.a_clock_set_back_moves_nothing_known",
 )
 class KnowingAgainBeginsAnew(MemoryStore):
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
         for schedule in wanted:
-            self._schedules.pop(schedule.identifier, None)
-        return await super().know(wanted)
+            self._schedules.pop((tenant, schedule.identifier), None)
+        return await super().register(wanted, tenant)
 
 
 @killed_by(
@@ -1244,51 +1371,63 @@ class KnowingAgainBeginsAnew(MemoryStore):
     "schedules_fire.a_clock_set_back_moves_nothing_known",
 )
 class KnowingAgainMovesTheFloor(MemoryStore):
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
         for schedule in wanted:
             _set(self, schedule.identifier, floor_at=self._clock.now())
-        return await super().know(wanted)
+        return await super().register(wanted, tenant)
 
 
 @killed_by("schedules.known_again_it_stays_where_it_is")
 class KnowingAgainResumes(MemoryStore):
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
         for schedule in wanted:
             _set(self, schedule.identifier, paused_at=None)
-        return await super().know(wanted)
+        return await super().register(wanted, tenant)
 
 
 @killed_by("schedules.known_again_it_stays_where_it_is")
 class TheFirstTextIsKept(MemoryStore):
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
-        kept = {name: known.schedule for name, known in self._schedules.items()}
-        return await super().know([kept.get(new.identifier, new) for new in wanted])
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
+        kept = {name: known.schedule for (_, name), known in self._schedules.items()}
+        return await super().register([kept.get(new.identifier, new) for new in wanted], tenant)
 
 
 @killed_by("schedules.the_answer_is_in_the_order_given")
 class KnownAnsweredByIdentifier(MemoryStore):
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
-        return sorted(await super().know(wanted), key=lambda known: known.identifier)
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
+        return sorted(await super().register(wanted, tenant), key=lambda known: known.identifier)
 
 
 @killed_by("schedules.the_answer_is_in_the_order_given")
 class EverythingKnownIsAnswered(MemoryStore):
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
-        told = await super().know(wanted)
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
+        told = await super().register(wanted, tenant)
         return told + [known for known in await self.schedules() if known not in told]
 
 
 @killed_by("schedules.they_are_listed_by_identifier")
 class SchedulesListedAsTheyCame(MemoryStore):
-    async def schedules(self) -> list[KnownSchedule]:
+    async def schedules(self, tenant: str | None = None) -> list[KnownSchedule]:
         return list(self._schedules.values())
 
 
 @killed_by("schedules.pausing_twice_keeps_the_first_instant")
 class PausingAgainMovesItsInstant(MemoryStore):
-    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
+    async def pause_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
         _set(self, identifier, paused_at=None)
-        return await super().pause_schedule(identifier)
+        return await super().pause_schedule(identifier, tenant)
 
 
 @killed_by(
@@ -1296,77 +1435,96 @@ class PausingAgainMovesItsInstant(MemoryStore):
     "schedules_at_once.a_firing_meets_a_resume",
 )
 class ResumingKeepsTheFloor(MemoryStore):
-    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+    async def resume_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
         return _set(self, identifier, paused_at=None)
 
 
 @killed_by("schedules_fire.resuming_never_goes_back")
 class ResumingGoesBackWithTheClock(MemoryStore):
-    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+    async def resume_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
         return _set(self, identifier, paused_at=None, floor_at=self._clock.now())
 
 
 @killed_by("schedules.resumed_it_goes_on_from_now")
 class ResumingCountsAsFiring(MemoryStore):
-    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
-        await super().resume_schedule(identifier)
+    async def resume_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
+        await super().resume_schedule(identifier, tenant)
         return _set(self, identifier, last_at=self._clock.now())
 
 
 @killed_by("schedules.resuming_what_was_not_paused_changes_nothing")
 class ResumingMovesWhatWasNotPaused(MemoryStore):
-    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
-        await self.pause_schedule(identifier)
-        return await super().resume_schedule(identifier)
+    async def resume_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
+        await self.pause_schedule(identifier, tenant)
+        return await super().resume_schedule(identifier, tenant)
 
 
 @killed_by("schedules.forgotten_it_is_gone", "schedules.other_stores_see_the_same")
 class ForgetDoesNotDelete(MemoryStore):
-    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
-        return self._schedules.get(identifier)
+    async def forget_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
+        return self._schedules.get((tenant, identifier))
 
 
 @killed_by("schedules.forgotten_and_known_it_is_new")
 class TheForgottenIsRemembered(MemoryStore):
-    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
-        known = await super().forget_schedule(identifier)
+    async def forget_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
+        known = await super().forget_schedule(identifier, tenant)
         if known is not None:
             self._gone = {**getattr(self, "_gone", {}), identifier: known}
         return known
 
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
         gone: dict[str, KnownSchedule] = getattr(self, "_gone", {})
         for schedule in wanted:
             if schedule.identifier in gone:
-                self._schedules[schedule.identifier] = gone[schedule.identifier]
-        return await super().know(wanted)
+                self._schedules[tenant, schedule.identifier] = gone[schedule.identifier]
+        return await super().register(wanted, tenant)
 
 
 @killed_by("schedules.the_others_are_left_alone", "schedules.identifiers_that_look_alike_are_apart")
 class APauseHoldsThemAll(MemoryStore):
-    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
-        for name in self._schedules:
-            await super().pause_schedule(name)
-        return self._schedules.get(identifier)
+    async def pause_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
+        for _, name in self._schedules:
+            await super().pause_schedule(name, tenant)
+        return self._schedules.get((tenant, identifier))
 
 
 @killed_by(
     "schedules.identifiers_that_look_alike_are_apart", "schedules.the_answer_is_in_the_order_given"
 )
 class CapitalsDoNotCount(MemoryStore):
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
         lowered = [
             msgspec.structs.replace(schedule, identifier=schedule.identifier.lower())
             for schedule in wanted
         ]
-        return await super().know(lowered)
+        return await super().register(lowered, tenant)
 
 
 def _set(store: MemoryStore, identifier: str, **changes: Any) -> KnownSchedule | None:
-    """Change a schedule behind the store's back, if it is known."""
-    known = store._schedules.get(identifier)
+    """Change a schedule of the default tenant behind the store's back, if it is known."""
+    place = DEFAULT_TENANT, identifier
+    known = store._schedules.get(place)
     if known is not None:
-        known = store._schedules[identifier] = msgspec.structs.replace(known, **changes)
+        known = store._schedules[place] = msgspec.structs.replace(known, **changes)
     return known
 
 
@@ -1514,7 +1672,7 @@ class MetaStaysBehind(MemoryStore):
 class AKeyKeepsItsOldMeta(MemoryStore):
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         for new in jobs:
-            row = self._keyed(new.key) if new.key is not None else None
+            row = self._keyed(new.key, new.tenant) if new.key is not None else None
             if row is not None:
                 new.meta = row.meta
         return await super().enqueue(jobs)
@@ -1540,7 +1698,11 @@ class FailedAttemptsPileUp(MemoryStore):
 @killed_by("settle.a_key_that_is_used_again_forgets_the_failed_attempts")
 class AKeyRemembersFailedAttempts(MemoryStore):
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
-        held = {job.key: row.errors for job in jobs if job.key and (row := self._keyed(job.key))}
+        held = {
+            job.key: row.errors
+            for job in jobs
+            if job.key and (row := self._keyed(job.key, job.tenant))
+        }
         added = await super().enqueue(jobs)
         for job in added:
             self._rows[job.id].errors = held.get(job.key or "")

@@ -6,11 +6,17 @@ from contextlib import nullcontext
 
 import pytest
 
-from tests.contract.mutants import MUTANTS, Mutant
+from tests.contract import mutants, mutants_expire, mutants_strict, mutants_tenants
+from tests.contract.mutant import MUTANTS, Mutant
 from windlass.stores.memory import MemoryStore
 from windlass.testing import contract
 
 CASES = {str(case): case for case in contract.cases()}
+FILES = (mutants, mutants_expire, mutants_strict, mutants_tenants)
+"""Importing them registers their mutants."""
+
+PROVEN = ("tenants", "strict", "expire")
+"""Groups of which every single case kills a mutant."""
 
 
 def passes(case: contract.Case, store: type[MemoryStore]) -> bool:
@@ -24,6 +30,17 @@ def passes(case: contract.Case, store: type[MemoryStore]) -> bool:
 
 def test_there_are_enough_and_each_has_its_own_name() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 25
+
+
+def test_every_mutant_is_of_one_of_the_files() -> None:
+    assert {mutant.store.__module__ for mutant in MUTANTS} == {file.__name__ for file in FILES}
+
+
+@pytest.mark.parametrize("group", PROVEN)
+def test_every_case_of_a_group_kills_a_mutant(group: str) -> None:
+    cases = {str(case) for case in contract.cases() if case.group == group}
+    assert cases
+    assert cases - {name for mutant in MUTANTS for name in mutant.killers} == set()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

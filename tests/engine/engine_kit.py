@@ -58,7 +58,7 @@ class Bench:
         self.app = self.new_app()
         self.seen: list[Any] = []
         self._runners: list[Runner] = []
-        self._workers: list[Engine] = []
+        self._workers: list[tuple[Engine, ObjectHandler]] = []
 
     def new_app(self, **options: Any) -> App:
         """Another app on the same store."""
@@ -96,7 +96,7 @@ class Bench:
             keeper_on_loop=True,
         )
         await worker.start()
-        self._workers.append(worker)
+        self._workers.append((worker, handler))
         return worker
 
     async def add(self, task: str, payload: Any = None, **options: Any) -> Job:
@@ -121,8 +121,9 @@ class Bench:
     async def close(self) -> None:
         for runner in self._runners:
             await runner.stop()
-        for worker in self._workers:
+        for worker, handler in self._workers:
             await worker.stop()
+            handler.close()
         await self.app.close()
 
 

@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from windlass import Abandon, Completed, Context, Failed, Nack, Poison, RetryAfter, RetryAt
+from windlass import Abandon, App, Completed, Context, Failed, Nack, Poison, RetryAfter, RetryAt
 
 
 class Own(Exception):
@@ -53,6 +53,10 @@ def work(ctx: Context, kind: str) -> Any:
                 jobs = [jobs, ctx.add_job("other", queue="")]
             except Exception as error:
                 return [jobs.task, jobs.priority, type(error).__name__, str(error)]
+        case "tenants":
+            of_context: Any = ctx.add_job("other")
+            of_own_client = App("memory://").sync.add_job("other")
+            return [ctx.job.tenant, of_context.tenant, of_own_client.tenant, os.getpid()]
         case "no database":
             said = []
             for verb in (ctx.connection, ctx.transaction):

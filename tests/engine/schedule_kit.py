@@ -20,6 +20,7 @@ from windlass import App, Context, Events, Runner
 from windlass.clock import to_datetime
 from windlass.engine import keeper
 from windlass.model.cron import Schedule
+from windlass.model.job import DEFAULT_TENANT
 from windlass.store.records import NewJob
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 from windlass.testing import FaultyStore, VirtualClock, run_virtual
@@ -78,7 +79,12 @@ class Firings(Ledger):
         self.slowness = 0.0
 
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
         began = self.clock.elapsed
         if identifier in self.broken:
@@ -86,7 +92,7 @@ class Firings(Ledger):
             raise self.broken[identifier]
         if self.slowness:
             await asyncio.sleep(self.slowness)
-        answer = await super().fire(identifier, expected, until, jobs)
+        answer = await super().fire(identifier, expected, until, jobs, tenant)
         self.tries.append((identifier, began, answer.verdict))
         if answer.verdict is FireVerdict.APPLIED:
             self.batches_fired.append((identifier, len(jobs)))
@@ -94,13 +100,13 @@ class Firings(Ledger):
         return answer
 
     def known(self, identifier: str) -> KnownSchedule:
-        return self._schedules[identifier]
+        return self._schedules[DEFAULT_TENANT, identifier]
 
     def set_floor(self, identifier: str, at: str) -> None:
         """As if the schedule had been dealt with up to then, and no further."""
         micros = round(instant(at).timestamp() * 1e6)
-        known = self._schedules[identifier]
-        self._schedules[identifier] = msgspec.structs.replace(
+        known = self.known(identifier)
+        self._schedules[DEFAULT_TENANT, identifier] = msgspec.structs.replace(
             known, known_since=micros, floor_at=micros
         )
 

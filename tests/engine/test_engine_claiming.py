@@ -10,7 +10,7 @@ import pytest
 from tests.engine.engine_kit import Bench, virtual, wait_until
 from windlass import Abandon, Context, Events, JobState
 from windlass.errors import TaskError, UnknownTaskError
-from windlass.store.records import ClaimRequest, NewJob, Release, Verdict
+from windlass.store.records import ClaimRequest, Lease, NewJob, Release, Verdict
 
 
 @virtual
@@ -111,6 +111,22 @@ async def test_what_lies_in_the_prefetch_for_two_seconds_goes_back(bench: Bench)
         job = await bench.ledger.get(lease.job_id)
         assert job is not None
         assert job.attempts == 0, "nothing is charged for lying in a buffer"
+
+
+@virtual
+async def test_max_jobs_leaves_the_hand_back_of_stale_prefetch_alone(bench: Bench) -> None:
+    @bench.app.task
+    async def t(slow: bool) -> None:
+        await asyncio.sleep(100 if slow else 0.001)
+
+    await t.aenqueue_many([{"slow": False}] * 50)
+    await t.aenqueue_many([{"slow": True}] * 50)
+    await bench.start(concurrency=2, max_jobs=100)
+    await asyncio.sleep(1.5)
+    assert (await bench.ledger.counts())[JobState.RUNNING] == 50, "two run, the rest are held"
+    await asyncio.sleep(2)
+    counts = await bench.ledger.counts()
+    assert (counts[JobState.RUNNING], counts[JobState.READY]) == (2, 48)
 
 
 @virtual
@@ -295,6 +311,24 @@ async def test_a_serial_queue_runs_one_at_a_time(bench: Bench) -> None:
 
 
 @virtual
+async def test_jobs_behind_foreign_heads_are_looked_for_in_steady_traffic_too(bench: Bench) -> None:
+    @bench.app.task
+    async def mine(name: str = "") -> None:
+        bench.seen.append(name)
+
+    await bench.start(poll_interval=1)
+    await asyncio.sleep(1.5)
+    bench.ledger.claims.clear()
+    await bench.add("foreign", queue="q")
+    await mine.using(queue="q").aenqueue(name="behind")
+    for _ in range(50):
+        await mine.aenqueue()
+        await asyncio.sleep(0.2)
+    assert "behind" in bench.seen
+    assert sum(request.past_heads for _, request, _ in bench.ledger.claims) >= 8
+
+
+@virtual
 async def test_pause_and_resume_of_a_task(bench: Bench) -> None:
     @bench.app.task
     async def t() -> None:
@@ -323,6 +357,35 @@ async def test_a_claim_that_fails_is_told_and_repeated(bench: Bench) -> None:
     await bench.start(app, poll_interval=300)
     await asyncio.sleep(1)
     assert bench.seen == ["start", "error", "start", "empty"]
+
+
+@virtual
+async def test_after_a_failed_claim_fewer_are_asked_for_and_later_more_again(bench: Bench) -> None:
+    tight = True
+    claim = bench.ledger.claim
+
+    async def claim_few(request: ClaimRequest) -> list[Lease]:
+        if tight and request.limit > 10:
+            raise MemoryError
+        return await claim(request)
+
+    bench.ledger.claim = claim_few  # type: ignore[method-assign]
+
+    @bench.app.task
+    async def t() -> None:
+        bench.seen.append(1)
+        await asyncio.sleep(0.01)
+
+    await t.aenqueue_many([{}] * 100)
+    await bench.start(concurrency=50)
+    await asyncio.wait_for(wait_until(lambda: len(bench.seen) == 100), 600)
+    await bench.idle()
+    tight = False
+    bench.ledger.claims.clear()
+    await t.aenqueue_many([{}] * 2_000)
+    await asyncio.wait_for(bench.idle(), 600)
+    assert len(bench.seen) == 2_100
+    assert max(request.limit for _, request, _ in bench.ledger.claims) >= 50
 
 
 @virtual

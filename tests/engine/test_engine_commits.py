@@ -108,7 +108,7 @@ async def test_the_code_after_a_commit_runs(bench: Bench, how: str, is_async: bo
     match how:
         case "cancel":
             reason = AbortReason.CANCELLED
-            [delivery] = list(runner.worker._held.values())
+            [delivery] = list(runner.worker._in_hand.values())
             delivery.stop(reason)
         case "fence":
             reason = AbortReason.ERROR
@@ -125,7 +125,7 @@ async def test_the_code_after_a_commit_runs(bench: Bench, how: str, is_async: bo
         await asyncio.sleep(10)
     assert bench.seen == []
     store.answer.set()
-    await wait_until(lambda: "end" in bench.seen or not runner.worker._held)
+    await wait_until(lambda: "end" in bench.seen or not runner.worker._in_hand)
     assert bench.seen == [("after", reason), "end"]
     if stopping is not None:
         await stopping

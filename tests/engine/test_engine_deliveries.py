@@ -115,8 +115,8 @@ async def test_a_job_handed_back_and_claimed_again_is_not_stopped_by_the_old_ans
     runner = await bench.start()
     job = await t.aenqueue()
     await wait_until(lambda: bool(starts))
-    keeper = runner.worker._leases
-    [first] = list(runner.worker._held.values())
+    keeper = runner.worker._keeper
+    [first] = list(runner.worker._in_hand.values())
     lost = Renewal(lost={job.id: LostReason.TAKEN_BY_ANOTHER_WORKER})
     first.outcome = RELEASE
     await store.settle([(first.lease, RELEASE)])
@@ -198,7 +198,7 @@ async def _settled(store: Any, delivery: Delivery, outcome: Outcome) -> list[Set
     async def after(batch: Sequence[Delivery], settled: Sequence[Settled]) -> None:
         told.extend(settled)
 
-    settler = Settler(store, Outage(logger), logger, before, after)
+    settler = Settler(store, Outage(logger), logger, before=before, after=after)
     settler.add(delivery, outcome)
     await settler.flush()
     return told
@@ -258,7 +258,7 @@ async def test_a_job_is_settled_when_its_thread_has_ended(
     if how == "cancel":
         await app.client.cancel_jobs([job.id])
     elif how == "late answer":
-        [delivery] = list(runner.worker._held.values())
+        [delivery] = list(runner.worker._in_hand.values())
         delivery.stop(AbortReason.TAKEN_BY_ANOTHER_WORKER)
     await asyncio.sleep(60)
     found = await bench.get(job)

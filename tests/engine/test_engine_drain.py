@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 from typing import Any
 
 import pytest
 
-from tests.engine.engine_kit import Bench, virtual
+from tests.engine.engine_kit import Bench, virtual, wait_until
+from tests.patience import PATIENCE
 from windlass import AbortReason, App, Context, Events, JobState
 from windlass.engine.signals import Signals
 
@@ -111,6 +116,29 @@ async def test_a_handler_that_will_not_stop_is_left_behind(bench: Bench) -> None
 
 
 @virtual
+async def test_stop_returns_although_a_coroutine_swallows_every_cancel(bench: Bench) -> None:
+    enough = False
+
+    @bench.app.task
+    async def stubborn() -> None:
+        bench.seen.append("started")
+        while not enough:
+            try:
+                await asyncio.sleep(0.5)
+            except asyncio.CancelledError:
+                bench.seen.append("swallowed")
+
+    await stubborn.aenqueue()
+    runner = await bench.start(grace=0.5)
+    await wait_until(lambda: bool(bench.seen))
+    try:
+        await asyncio.wait_for(runner.stop(), 30)
+    finally:
+        enough = True
+    assert "swallowed" in bench.seen
+
+
+@virtual
 async def test_stop_twice_is_one_stop(bench: Bench) -> None:
     @bench.app.task
     async def t() -> None: ...
@@ -182,6 +210,26 @@ async def test_what_ended_the_worker_is_raised_by_wait(bench: Bench) -> None:
     bench._runners.clear()
 
 
+@virtual
+async def test_a_cancelled_run_once_leaves_no_worker_behind(bench: Bench) -> None:
+    @bench.app.task
+    async def long() -> None:
+        await asyncio.sleep(1_000)
+
+    @bench.app.task
+    async def later() -> None:
+        bench.seen.append("ran")
+
+    await long.aenqueue()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(bench.app.run_once(grace=1), 5)
+    await asyncio.sleep(5)
+    job = await later.aenqueue()
+    await asyncio.sleep(60)
+    assert (await bench.get(job)).state is JobState.READY
+    assert bench.seen == []
+
+
 def test_signals_drain_and_then_hurry() -> None:
     """Real signals to this process; the first drains, the second hurries."""
 
@@ -213,6 +261,40 @@ def test_signals_drain_and_then_hurry() -> None:
         await app.close()
 
     asyncio.run(body())
+
+
+def test_one_sigterm_stops_both_runners_of_a_loop() -> None:
+    text = """
+        import asyncio, json, os, signal
+        from windlass import App
+
+        app = App("memory://")
+
+        @app.task
+        async def a() -> None: ...
+
+        @app.task
+        async def b() -> None: ...
+
+        async def main():
+            runners = [await app.run(only=["a"]), await app.run(only=["b"])]
+            waits = [asyncio.create_task(runner.wait()) for runner in runners]
+            os.kill(os.getpid(), signal.SIGTERM)
+            done, _ = await asyncio.wait(waits)
+            print(json.dumps(len(done)), flush=True)
+            os._exit(0)
+
+        asyncio.run(main())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == 2
 
 
 def test_signals_outside_the_main_thread_are_left_alone() -> None:

@@ -368,6 +368,31 @@ def test_a_keeper_thread_ends_when_told(caplog: pytest.LogCaptureFixture) -> Non
     asyncio.run(body())
 
 
+def test_the_keeper_ends_with_its_event_loop() -> None:
+    before = set(threading.enumerate())
+    keepers: list[threading.Thread] = []
+
+    async def main() -> None:
+        app = App("memory://", lease=1.0)
+
+        @app.task
+        async def t() -> None: ...
+
+        await app.run(handle_signals=False)
+        keepers.extend(
+            thread
+            for thread in set(threading.enumerate()) - before
+            if thread.name.startswith("windlass-keeper")
+        )
+        raise ValueError("the request failed")
+
+    with pytest.raises(ValueError, match="the request failed"):
+        asyncio.run(main())
+    [keeper] = keepers
+    keeper.join(10)
+    assert not keeper.is_alive()
+
+
 def test_a_closed_store_lets_the_keeper_rest() -> None:
     store = MemoryStore()
     asyncio.run(store.close())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.engine_kit import Bench, virtual, wait_until
-from windlass import Context, JobState
+from windlass import Context, JobState, RetryAfter
 from windlass.model.retry import Retry
 
 
@@ -20,6 +20,23 @@ class Unprintable(Exception):
 
 class OwnBase(BaseException):
     pass
+
+
+class Bare(RetryAfter):
+    """It never called its base."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class Delegating(Exception):
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.response, name)
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
 
 
 BAD = [
@@ -96,6 +113,54 @@ async def test_a_handler_that_cancels_its_own_task_fails_and_the_slot_lives(benc
     assert (await bench.get(job)).state is JobState.FAILED
     assert await bench.gone(other)
     assert bench.seen == ["good"]
+
+
+@virtual
+async def _a_job_fails_and_the_next_one_runs(bench: Bench, error: Exception) -> None:
+    @bench.app.task(max_attempts=1)
+    async def bad() -> None:
+        raise error
+
+    @bench.app.task
+    async def good() -> None:
+        bench.seen.append("ran")
+
+    first = await bad.aenqueue()
+    await bench.start(concurrency=1)
+    await asyncio.sleep(60)
+    found = await bench.get(first)
+    assert (found.state, found.attempts) == (JobState.FAILED, 1)
+    await good.aenqueue()
+    await asyncio.sleep(60)
+    assert bench.seen == ["ran"]
+
+
+@pytest.mark.parametrize("kind", [Bare, Delegating, Unspeakable])
+def test_a_slot_survives_an_error_that_cannot_be_described(kind: type[Exception]) -> None:
+    try:
+        _a_job_fails_and_the_next_one_runs(error=kind())
+    except KeyboardInterrupt:  # it would end pytest
+        pytest.fail("it left the slot")
+
+
+@virtual
+async def test_an_idle_slot_survives_a_late_cancel_of_its_task(bench: Bench) -> None:
+    @bench.app.task
+    async def spiteful() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_later(0.3, task.cancel)
+
+    @bench.app.task
+    async def good() -> None:
+        bench.seen.append("ran")
+
+    await spiteful.aenqueue()
+    await bench.start(concurrency=1)
+    await asyncio.sleep(5)
+    await good.aenqueue()
+    await asyncio.sleep(60)
+    assert bench.seen == ["ran"]
 
 
 @virtual

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -142,6 +143,24 @@ def test_the_child_says_things_and_adds_jobs() -> None:
     run(body)
 
 
+def test_what_a_child_adds_belongs_to_its_jobs_tenant() -> None:
+    """Also what it adds by a client of its own; and the next job in that process has its own."""
+
+    async def body(app: App, given: Given) -> None:
+        processes = set()
+        for tenant in ("acme", "", "bond"):
+            client = app.client.for_tenant(tenant)
+            job = await settled(app, await client.add_job("work", {"kind": "tenants"}))
+            *tenants, process = job.output
+            assert tenants == [tenant or None] * 3
+            processes.add(process)
+            [other] = await client.list_jobs(task="other")
+            assert other.tenant == (tenant or None)
+        assert len(processes) == 1, "processes are reused"
+
+    run(body)
+
+
 def test_partial_success_of_an_array_payload() -> None:
     async def body(app: App, given: Given) -> None:
         job = await settled(app, await app.client.add_job("items", [0, 1, 2, 3, 6, 7]))
@@ -176,3 +195,15 @@ def test_an_unknown_class_becomes_a_runtime_error() -> None:
 def test_an_answer_that_is_nonsense() -> None:
     with pytest.raises(processes.ProcessDied, match="nonsense"):
         processes._result(wire.Said())
+
+
+def test_a_discarded_child_gives_its_descriptors_back() -> None:
+    child = processes._Child()
+    sentinel = child.process.sentinel
+    os.fstat(sentinel)
+    child.discard()
+    child.discard()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(sentinel)
+    assert child.exit_code == -signal.SIGKILL
+    assert not child.is_alive

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from datetime import timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.engine.schedule_kit import (
 )
 from windlass import ScheduleNotFoundError
 from windlass.engine import scheduler
-from windlass.errors import StoreClosedError
+from windlass.errors import StoreBusyError, StoreClosedError
 from windlass.store.schedules import FireVerdict
 from windlass.testing import FaultyStore
 
@@ -88,7 +89,22 @@ async def test_far_away_schedules_cost_little(bench: ScheduleBench) -> None:
     looks = bench.store.calls["now"] - before
     assert 359 <= looks <= 361, "the clock is looked at every five polls"
     assert bench.store.calls["fire"] == 0
-    assert bench.store.calls["know"] == 1
+    assert bench.store.calls["register"] == 1
+
+
+@over_days
+async def test_an_idle_schedule_is_worked_out_once(bench: ScheduleBench) -> None:
+    with mock.patch.object(
+        scheduler.ScheduleState,
+        "rest_until_next",
+        autospec=True,
+        side_effect=scheduler.ScheduleState.rest_until_next,
+    ) as worked_out:
+        await bench.work("0 4 * * * t\n0 0 29 2 * u")
+        await bench.until("2026-01-01T03:59")
+        assert worked_out.call_count == 2
+        await bench.until("2026-01-02T03:59")
+        assert worked_out.call_count == 3
 
 
 @over_days
@@ -212,6 +228,23 @@ async def test_a_clock_set_back_in_the_middle_of_catch_up(
 
 
 @over_days
+async def test_what_was_passed_over_stays_so_when_the_clock_comes_to_it_again(
+    bench: ScheduleBench,
+) -> None:
+    runner = await bench.work("0 * * * * t")
+    await bench.downtime(runner, "2026-01-01T00:30", "2026-01-01T20:30")
+    await bench.work("0 * * * * t")
+    await asyncio.sleep(60)
+    bench.jump_to("2026-01-01T10:30")
+    await asyncio.sleep(600)
+    bench.jump_to("2026-01-01T20:40")
+    await asyncio.sleep(600)
+    assert bench.instants() == []
+    await bench.until("2026-01-01T21:10")
+    assert bench.instants() == ["2026-01-01T21:00"]
+
+
+@over_days
 async def test_a_firing_that_comes_too_early_by_the_databases_clock_waits(
     bench: ScheduleBench,
 ) -> None:
@@ -247,7 +280,7 @@ async def test_a_start_after_the_clock_was_set_back_is_told(
 # ── faults of the database ──
 
 
-@pytest.mark.parametrize("verb", ["know", "now", "fire"])
+@pytest.mark.parametrize("verb", ["register", "now", "fire"])
 @pytest.mark.parametrize("kind", ["before", "after", "busy"])
 @over_days
 async def test_one_failure_costs_nothing(
@@ -269,11 +302,11 @@ async def test_one_failure_costs_nothing(
 @pytest.mark.parametrize("seed", range(4))
 @over_days
 async def test_chance_failures_neither_skip_nor_double(bench: ScheduleBench, seed: int) -> None:
-    verbs = ("know", "now", "fire")
+    verbs = ("register", "now", "fire")
     bench.use(
-        FaultyStore(Firings(bench.clock), seed, rate=0.3, verbs=verbs, unknown=("know", "fire"))
+        FaultyStore(Firings(bench.clock), seed, rate=0.3, verbs=verbs, unknown=("register", "fire"))
     )
-    bench.store.fail_next("know", "after")
+    bench.store.fail_next("register", "after")
     crontab = "*/7 * * * * t ?fill=1d\n*/10 * * * * u\n0 * * * * v"
     runners = [await bench.work(crontab, bench.new_app()) for _ in range(2)]
     await bench.until("2026-01-01T06:01")
@@ -315,7 +348,7 @@ async def test_an_outage_at_the_start_is_not_downtime(bench: ScheduleBench, kind
     """The worker runs from 03:59:59 on; that the database answers later makes 04:00 late."""
     runner = await bench.work(DAILY)
     await bench.downtime(runner, "2026-01-01T01:00", "2026-01-01T03:59:59.950")
-    bench.store.fail_next("know", kind)
+    bench.store.fail_next("register", kind)
     await bench.work(DAILY)
     await asyncio.sleep(60)
     assert bench.instants(backfilled=False) == ["2026-01-01T04:00"]
@@ -326,7 +359,7 @@ async def test_a_new_identifier_whose_answer_was_lost_is_known_from_then(
     bench: ScheduleBench,
 ) -> None:
     await bench.until("2026-01-01T03:59:59.950")
-    bench.store.fail_next("know", "after")
+    bench.store.fail_next("register", "after")
     await bench.work(DAILY + " ?fill=1d")
     await asyncio.sleep(60)
     assert bench.instants(backfilled=False) == ["2026-01-01T04:00"]
@@ -340,6 +373,19 @@ async def test_a_closed_store_ends_the_worker(bench: ScheduleBench) -> None:
         await runner.wait()
     assert len(bench.ledger.tries) == 1
     bench._runners.clear()
+
+
+@over_days
+async def test_a_worker_that_ends_fires_what_is_due(bench: ScheduleBench) -> None:
+    """Recycling comes with the first jobs of a burst, and the next worker would pass it over."""
+    crontab = "".join(f"0 4 * * * t ?id=s{number}\n" for number in range(30))
+    runner = await bench.work(crontab, max_jobs=1)
+    bench.ledger.slowness = 0.01
+    await runner.wait()
+    assert sorted(firing.identifier for firing in bench.ledger.fired) == sorted(
+        f"s{number}" for number in range(30)
+    )
+    assert {firing.at for firing in bench.ledger.fired} == {"2026-01-01T04:00"}
 
 
 # ── faults of one schedule ──
@@ -374,6 +420,27 @@ async def test_a_broken_schedule_hurts_nobody_else(
     await bench.until("2026-01-01T00:12:30")
     assert bench.instants("t") == [f"2026-01-01T00:{n:02}" for n in range(1, 13)]
     assert bench.instants("t", backfilled=True) == []
+
+
+@over_days
+async def test_a_schedule_that_has_to_wait_holds_up_no_other(
+    bench: ScheduleBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = Heard(bench.app.events)
+    for blocked in ("a", "b", "c"):
+        bench.ledger.broken[blocked] = StoreBusyError("an open transaction holds the job")
+    crontab = "".join(f"* * * * * u ?id={name}&jobKey={name}\n" for name in "abc")
+    await bench.work(crontab + "* * * * * t")
+    await bench.until("2026-01-01T00:30:30")
+    assert bench.instants() == [f"2026-01-01T00:{minute:02}" for minute in range(1, 31)]
+    late = [run.began - run.run_at for run in bench.runs]
+    assert max(late) == 0, "not even the first had to wait for those that are blocked"
+    assert heard.of("cron:error") == [], "nothing is wrong with them"
+    told = [record.getMessage() for record in caplog.records if "has to wait" in record.message]
+    assert len(told) == 3
+    bench.ledger.broken.clear()
+    await bench.until("2026-01-01T00:31:30")
+    assert bench.instants("b") == [f"2026-01-01T00:{minute:02}" for minute in range(1, 32)]
 
 
 @over_days
@@ -616,4 +683,4 @@ async def test_once_fires_nothing(bench: ScheduleBench) -> None:
     await bench.downtime(runner, "2026-01-01T00:30", "2026-01-01T02:00")
     await bench.app.run_once(crontab=HOURLY + " ?fill=1d")
     assert bench.ledger.fired == []
-    assert bench.store.calls["know"] == 1
+    assert bench.store.calls["register"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -64,6 +65,28 @@ async def test_a_settle_that_failed_is_tried_again(bench: Bench) -> None:
 
 
 @virtual
+async def test_a_store_that_cannot_settle_many_at_once_gets_fewer(bench: Bench) -> None:
+    settle = bench.ledger.settle
+
+    async def settle_few(settlements: Sequence[Any]) -> list[Settled]:
+        if len(settlements) > 10:
+            raise MemoryError
+        return await settle(settlements)
+
+    bench.ledger.settle = settle_few  # type: ignore[method-assign]
+
+    @bench.app.task
+    async def t() -> None:
+        await asyncio.sleep(1)
+
+    await t.aenqueue_many([{}] * 200)
+    await bench.start(concurrency=200)
+    await asyncio.wait_for(bench.idle(), 600)
+    assert len(bench.ledger.settled) == 200
+    assert all(answer.verdict == "applied" for _, _, answer in bench.ledger.settled)
+
+
+@virtual
 async def test_a_settle_whose_answer_was_lost_ends_the_job_once(bench: Bench) -> None:
     @bench.app.task(keep=60)
     async def t() -> str:
@@ -78,7 +101,7 @@ async def test_a_settle_whose_answer_was_lost_ends_the_job_once(bench: Bench) ->
     assert bench.seen == [1]
     verdicts = [answer.verdict for _, _, answer in bench.ledger.settled]
     assert verdicts == [Verdict.APPLIED, Verdict.LOST]
-    assert not runner.worker._held
+    assert not runner.worker._in_hand
 
 
 @virtual
@@ -103,7 +126,7 @@ async def test_a_lost_answer_is_reported_as_what_it_was(bench: Bench) -> None:
     await bad.aenqueue()
     await asyncio.sleep(5)
     assert bench.seen == [("success", "good"), ("error", "bad")]
-    assert not runner.worker._held
+    assert not runner.worker._in_hand
 
 
 @virtual
@@ -120,7 +143,7 @@ async def test_what_an_open_transaction_holds_is_settled_later(bench: Bench) -> 
     await asyncio.sleep(0.5)
     assert bench.seen == [0, 1, 2]
     assert [job.id for job in await bench.app.client.list_jobs()] == [jobs[1].id]
-    assert list(runner.worker._held) == [jobs[1].id]
+    assert list(runner.worker._in_hand) == [jobs[1].id]
     stopping = asyncio.ensure_future(runner.stop())
     await asyncio.sleep(5)
     assert not stopping.done()
@@ -186,8 +209,8 @@ def _settler(bench: Bench, **hooks: Any) -> settler.Settler:
         bench.store,
         outage,
         scoped(None, "test"),
-        hooks.get("before", nothing),
-        hooks.get("after", nothing),
+        before=hooks.get("before", nothing),
+        after=hooks.get("after", nothing),
     )
 
 

@@ -90,6 +90,39 @@ async def test_other_jobs_run_beside_a_suspect(bench: Bench) -> None:
 
 
 @virtual
+async def test_a_suspect_starts_soon_beside_an_endless_backlog(bench: Bench) -> None:
+    started_after: list[int] = []
+    quick_jobs = 0
+    suspect_since: int | None = None
+
+    @bench.app.task
+    async def victim() -> None:
+        # It may start before the loop below has seen it ready: that is soon enough.
+        started_after.append(0 if suspect_since is None else quick_jobs - suspect_since)
+
+    @bench.app.task
+    async def quick() -> None:
+        nonlocal quick_jobs
+        quick_jobs += 1
+        await asyncio.sleep(0.001)
+
+    await bench.ledger.enqueue([NewJob("victim", priority=-10)])
+    [lease] = await bench.ledger.claim(ClaimRequest("dead", ("victim",), 1, lease=1))
+    await quick.aenqueue_many([{}] * 3_000)
+    await bench.start(concurrency=10, reap_interval=0.5)
+    while not started_after and quick_jobs < 40_000:
+        counts = await bench.ledger.counts()
+        if counts[JobState.READY] < 3_000:
+            await quick.aenqueue_many([{}] * 1_000)
+        job = await bench.ledger.get(lease.job_id)
+        if suspect_since is None and job is not None and job.state is JobState.READY:
+            suspect_since = quick_jobs
+        await asyncio.sleep(0.005)
+    assert started_after, f"{quick_jobs} quick jobs ran before the suspect"
+    assert started_after[0] <= 5_000, "ten slots run 10,000 in a second"
+
+
+@virtual
 async def test_a_job_that_takes_workers_down_is_parked_alone(bench: Bench) -> None:
     """Workers that die as soon as they run job 2, and neighbours that take their time."""
     await bench.ledger.enqueue([NewJob("t") for _ in range(4)])

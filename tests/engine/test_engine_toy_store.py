@@ -82,7 +82,9 @@ class ToyStore:
         free = [
             row
             for row in self.rows
-            if row["state"] == "waiting" and row["at"] <= now and row["task"] in request.tasks
+            if row["state"] == "waiting"
+            and row["at"] <= now
+            and row["task"] in (request.tasks or ())
         ]
         return [self._take(row, request) for row in free[: request.limit]]
 
@@ -157,7 +159,7 @@ class ToyStore:
     async def prune(self, limit: int) -> int:
         return 0
 
-    async def get(self, job_id: int) -> Job | None:
+    async def get(self, job_id: int, tenant: str | None = None) -> Job | None:
         return None
 
 

@@ -97,14 +97,14 @@ class Place(ABC):
             "every worker to find nothing more to fire",
         )
 
-    def know(self, crontab: str) -> None:
+    def register(self, crontab: str) -> None:
         """Let the database know schedules since now, as if a worker had been there."""
 
-        async def know() -> None:
+        async def register() -> None:
             async with App(self.url, clock=self.clock, listen=False) as app:
-                await app.store.know(parse_crontab(crontab))
+                await app.store.register(parse_crontab(crontab))
 
-        asyncio.run(know())
+        asyncio.run(register())
 
     # ── what can be seen ──
 

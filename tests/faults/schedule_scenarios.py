@@ -86,7 +86,7 @@ def year_of_minutes(here: Place) -> None:
     """A backfill of 525,600 instants works from the start, says so, and can be interrupted."""
     begin = START - A_YEAR
     here.clock.set(begin)
-    here.know(YEAR)
+    here.register(YEAR)
     here.clock.set(START)
     (worker,) = here.start(YEAR)
     until(lambda: here.app.sync.list_jobs(state="completed", limit=1), "the first completed job")
@@ -121,7 +121,7 @@ def _check_backfill(here: Place, begin: datetime) -> datetime:
 def year_cut_by_default(here: Place) -> None:
     """Without `fillmax` the latest 1,000 instants of the year are made up for."""
     here.clock.set(START - A_YEAR)
-    here.know(YEAR_CUT)
+    here.register(YEAR_CUT)
     here.clock.set(START)
     here.start(YEAR_CUT)
     here.until_rest()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import leaks
 from tests.fuzz.kit import Site, quiet_asyncio
 from tests.postgres.cluster import destroy_shared_clusters, fresh_schema, shared_cluster
 
@@ -25,6 +26,7 @@ def no_settings_from_outside() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
+@leaks.grows
 def three(
     no_settings_from_outside: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Site]]:

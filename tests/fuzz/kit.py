@@ -117,6 +117,8 @@ def plain(answer: Any) -> Any:
             answer.max_attempts,
             answer.key,
             answer.keep,
+            answer.tenant,
+            answer.strict,
             str(answer.state),
         )
     return [plain(each) for each in answer] if isinstance(answer, list) else None

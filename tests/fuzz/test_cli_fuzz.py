@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import leaks
 from tests.cli.program import WINDLASS, WORK, Program
 from tests.fuzz.kit import fuzz
 from tests.fuzz.values import integers, json_like, texts
@@ -23,24 +24,27 @@ words = (
     | st.sampled_from(["-", "--", "-1", "--json", "1e400", "[]", "{"])
 )
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "add": ("--queue", "--run-at", "--max-attempts", "--key", "--key-mode", "--priority", "--flag"),
-    "jobs list": ("--state", "--task", "--queue", "--limit", "--after"),
-    "jobs show": (),
-    "jobs retry": ("--state", "--task", "--queue"),
-    "jobs cancel": ("--state", "--task", "--queue"),
-    "jobs complete": ("--state", "--task", "--queue"),
-    "jobs fail": ("--state", "--task", "--queue", "--reason"),
+    "add": (
+        *("--queue", "--run-at", "--max-attempts", "--key", "--key-mode", "--priority", "--flag"),
+        *("--strict", "--tenant"),
+    ),
+    "jobs list": ("--state", "--task", "--queue", "--limit", "--after", "--tenant"),
+    "jobs show": ("--tenant",),
+    "jobs retry": ("--state", "--task", "--queue", "--tenant"),
+    "jobs cancel": ("--state", "--task", "--queue", "--tenant"),
+    "jobs complete": ("--state", "--task", "--queue", "--tenant"),
+    "jobs fail": ("--state", "--task", "--queue", "--reason", "--tenant"),
     "jobs reschedule": ("--run-at", "--priority", "--attempts", "--max-attempts", "--task"),
-    "jobs remove": (),
-    "pause": ("--task", "--queue"),
-    "resume": ("--task", "--queue"),
+    "jobs remove": ("--tenant",),
+    "pause": ("--task", "--queue", "--tenant"),
+    "resume": ("--task", "--queue", "--tenant"),
     "cron check": ("--count", "--tz"),
-    "cron list": (),
-    "cron pause": (),
-    "cron resume": (),
-    "cron remove": (),
-    "cron trigger": (),
-    "cleanup": (),
+    "cron list": ("--tenant",),
+    "cron pause": ("--tenant",),
+    "cron resume": ("--tenant",),
+    "cron remove": ("--tenant",),
+    "cron trigger": ("--tenant",),
+    "cleanup": ("--tenant",),
     "unlock": (),
     "health": ("--worker",),
     "migrate": ("--schema",),
@@ -55,11 +59,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--grace",
         "--schema",
         "-m",
+        "--tenant",
     ),
 }
 
 
 @pytest.fixture(scope="module")
+@leaks.grows
 def program(
     no_settings_from_outside: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Program]:
@@ -117,7 +123,9 @@ def test_a_command(program: Program, command: str) -> None:
 
 def test_lines_of_jobs(program: Program) -> None:
     fields = ["task", "payload", "queue", "run_at", "max_attempts", "key", "key_mode", "priority"]
-    line = st.dictionaries(st.sampled_from([*fields, "flags", "other"]), json_like, max_size=4)
+    line = st.dictionaries(
+        st.sampled_from([*fields, "flags", "strict", "other"]), json_like, max_size=4
+    )
     plain = line.map(lambda found: json.dumps({"task": "t", **found}).encode())
     garbage = st.binary(max_size=30) | st.sampled_from(
         [

@@ -26,6 +26,7 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
     "priority": integers | values,
     "flags": st.lists(texts, max_size=3) | values,
     "keep": spans | floats | values,
+    "strict": st.booleans() | values,
 }
 
 
@@ -77,6 +78,18 @@ def test_a_task_handle(sites: list[Site]) -> None:
         same_everywhere(
             sites,
             lambda site: site.typed.using(**made(options)).aenqueue(*made(args), **made(kwargs)),
+        )
+
+    check()
+
+
+def test_a_client_of_one_tenant(sites: list[Site]) -> None:
+    @fuzz()
+    @given(texts | values, some(OPTIONS, most=1))
+    def check(tenant: Any, options: dict[str, Any]) -> None:
+        same_everywhere(
+            sites,
+            lambda site: site.app.client.for_tenant(made(tenant)).add_job("t", **made(options)),
         )
 
     check()

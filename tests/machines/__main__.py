@@ -23,7 +23,7 @@ def main() -> int:
     for number, binding in enumerate(bindings):
         runs = (options.runs + number) // len(bindings)
         began = time.monotonic()
-        run_programs(binding, runs, seed)
+        run_programs(BINDINGS[binding], runs, seed)
         print(f"{binding}: {runs} runs in {time.monotonic() - began:.0f} s", flush=True)
     return 0
 

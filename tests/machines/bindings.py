@@ -77,7 +77,7 @@ def _postgres(
 
 def _sized(store: PostgresStore, batches: bool) -> PostgresStore:
     if batches:
-        store.least_batch = 1
+        store.claims.least_batch = 1
     return store
 
 

@@ -67,6 +67,7 @@ TASKS = ("a", "b", "c")
 WORKERS = ("v", "w")
 QUEUES = ("q", "r")
 KEYS = ("k", "l")
+TENANTS = ("", "acme")
 PAYLOADS = ("{}", '{"n":1}', "[1,2.5]", "[]", "[ 7 ]", '"text"', "null", '{"é":"\\n\\"ü"}')
 
 
@@ -100,12 +101,17 @@ NEW = st.builds(
         priority=st.sampled_from((0, 0, -1, 5)),
         flags=_maybe((("x",), ("x", "y"))),
         keep=_maybe((0.0, 20.0)),
+        tenant=st.sampled_from(("", "", "acme")),
+        is_strict=st.sampled_from((0, 0, 1)),
     ),
     due_in=_maybe((-5.0, 9.0), 3),
 )
 NEWS = st.lists(NEW, max_size=5)
 PLAIN = st.builds(
-    lambda new, number: [New(NewJob(new.job.task, new.job.payload, new.job.queue), None)] * number,
+    lambda new, number: (
+        [New(NewJob(new.job.task, new.job.payload, new.job.queue, tenant=new.job.tenant), None)]
+        * number
+    ),
     NEW,
     st.integers(1, 6),
 )
@@ -127,6 +133,9 @@ WHICH = st.integers(0, NOWHERE)
 """A place, counted from the last one and around: of a delivery, or of a job or of none at all."""
 SOME = st.lists(WHICH, max_size=4, unique=True)
 WORKER = st.sampled_from(WORKERS)
+TENANT = st.sampled_from(TENANTS)
+SEEN = _maybe(TENANTS, 2)
+"""Whose jobs a caller sees: mostly those of all tenants."""
 STATES = st.lists(st.sampled_from(list(JobState)), min_size=1, max_size=3, unique=True).map(tuple)
 IDENTIFIER = st.sampled_from(("s", "t"))
 SCHEDULE = st.builds(
@@ -144,20 +153,20 @@ class Model(MemoryStore):
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
-        self.passed_over: set[str] = set()
+        self.passed_over: set[tuple[str, str]] = set()
 
     def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
-        return [row for row in super()._claimable(request) if row.queue not in self.passed_over]
+        return [row for row in super()._claimable(request) if row.place not in self.passed_over]
 
-    def behind_heads(self, request: ClaimRequest) -> set[str]:
+    def behind_heads(self, request: ClaimRequest) -> set[tuple[str, str]]:
         """Serial queues with a first ready job that this request may not take."""
         able = {row.id for row in super()._claimable(request)}
-        heads: dict[str, Row] = {}
+        heads: dict[tuple[str, str], Row] = {}
         for row in self._rows.values():
-            if row.state is JobState.READY and row.queue is not None:
-                first = heads.setdefault(row.queue, row)
-                heads[row.queue] = min(first, row, key=lambda each: each.order)
-        return {queue for queue, head in heads.items() if head.id not in able}
+            if row.state is JobState.READY and row.place is not None:
+                first = heads.setdefault(row.place, row)
+                heads[row.place] = min(first, row, key=lambda each: each.order)
+        return {place for place, head in heads.items() if head.id not in able}
 
     def is_alive(self, worker: str) -> bool:
         return self._workers.get(worker, 0) > self._ticks()
@@ -187,8 +196,9 @@ class Machine(RuleBasedStateMachine):
         """Of every job seen: its id in the model, and its id in the store, in the order of both."""
         self.held: list[tuple[Lease, Lease]] = []
         """Every delivery there was, in the model and in the store."""
-        self.floors: dict[str, int] = {}
+        self.floors: dict[tuple[str, str], int] = {}
         self._looks = itertools.cycle(("next_due", "counts", "schedules", "paused"))
+        self._tenants = itertools.cycle((None, *TENANTS))
 
     def teardown(self) -> None:
         self._stack.close()
@@ -252,14 +262,15 @@ class Machine(RuleBasedStateMachine):
         """Compare all jobs, the workers, and one after the other what else can be seen."""
         expected, seen = self.ask("find", JobFilter(limit=EVERYTHING))
         assert len(seen) == len(expected), (expected, seen)
-        for ours, theirs in zip(expected, seen, strict=True):
+        for ours, theirs in zip(reversed(expected), reversed(seen), strict=True):
             is_new = not self.ids or ours.id > self.ids[-1][0]
             if is_new:
                 assert not self.ids or theirs.id > self.ids[-1][1], "ids rise"
                 self.ids.append((ours.id, theirs.id))
         assert self.told(seen, 1) == self.told(expected, 0)
         for verb in ("workers", next(self._looks)):
-            expected, seen = self.ask(verb)
+            arguments = () if verb == "next_due" else (next(self._tenants),)
+            expected, seen = self.ask(verb, *arguments)
             assert seen == expected, verb
 
     def deliveries(self, which: Sequence[int]) -> list[tuple[Lease, Lease]]:
@@ -296,7 +307,10 @@ class Machine(RuleBasedStateMachine):
         request=st.builds(
             ClaimRequest,
             worker=WORKER,
-            tasks=st.lists(st.sampled_from(TASKS), min_size=1, unique=True).map(tuple),
+            tasks=st.one_of(
+                st.none(), st.lists(st.sampled_from(TASKS), min_size=1, unique=True).map(tuple)
+            ),
+            tenants=st.sampled_from((None, None, ("",), ("acme",), ("acme", ""))),
             limit=st.integers(1, 5),
             suspects=st.integers(0, 3),
             lease=st.just(LEASE),
@@ -313,7 +327,7 @@ class Machine(RuleBasedStateMachine):
         behind = self.model.behind_heads(request)
         may_pass_over = len(taken) >= request.limit or not request.past_heads
         self.model.passed_over = (
-            behind - {lease.queue for lease in taken} if may_pass_over else set()
+            behind - {(lease.tenant, lease.queue) for lease in taken} if may_pass_over else set()
         )
         expected = self.run(self.model.claim(request))
         self.look()
@@ -344,6 +358,16 @@ class Machine(RuleBasedStateMachine):
             for side, store in enumerate((self.model, self.store))
         ]
         self.check("settle", expected, seen)
+
+    @precondition(lambda self: self.held)
+    @rule(which=SOME, max_resets=st.sampled_from((1, 2, 5)))
+    def expire(self, which: list[int], max_resets: int) -> None:
+        pairs = self.deliveries(which)
+        expected, seen = [
+            self.run(store.expire([pair[side] for pair in pairs], max_resets))
+            for side, store in enumerate((self.model, self.store))
+        ]
+        self.check("expire", expected, seen)
 
     @precondition(lambda self: self.held)
     @rule(outcome=OUTCOME)
@@ -478,13 +502,16 @@ class Machine(RuleBasedStateMachine):
     def promote(self, limit: int) -> None:
         self.ask_same("promote", limit)
 
-    @rule(verb=st.sampled_from(("prune", "delete_failed")), limit=st.sampled_from((1, 3)))
-    def clear(self, verb: str, limit: int) -> None:
+    @rule(
+        verb=st.sampled_from(("prune", "delete_failed")), limit=st.sampled_from((1, 3)), tenant=SEEN
+    )
+    def clear(self, verb: str, limit: int, tenant: str | None) -> None:
+        arguments = (limit,) if verb == "prune" else (limit, tenant)
         answers: list[list[int]] = []
         for store in (self.model, self.store):
-            counts = [self.run(getattr(store, verb)(limit))]
+            counts = [self.run(getattr(store, verb)(*arguments))]
             while counts[-1]:
-                counts.append(self.run(getattr(store, verb)(limit)))
+                counts.append(self.run(getattr(store, verb)(*arguments)))
             answers.append(counts)
         self.check(verb, *answers)
 
@@ -503,46 +530,54 @@ class Machine(RuleBasedStateMachine):
 
     # ── schedules ──
 
-    @rule(wanted=st.lists(SCHEDULE, min_size=1, max_size=2, unique_by=lambda one: one.identifier))
-    def know(self, wanted: list[Schedule]) -> None:
-        for known in self.ask_same("know", wanted):
-            self.floors.setdefault(known.identifier, known.floor_at)
+    @rule(
+        wanted=st.lists(SCHEDULE, min_size=1, max_size=2, unique_by=lambda one: one.identifier),
+        tenant=TENANT,
+    )
+    def register(self, wanted: list[Schedule], tenant: str) -> None:
+        for known in self.ask_same("register", wanted, tenant):
+            self.floors.setdefault((tenant, known.identifier), known.floor_at)
 
     @rule(
         identifier=IDENTIFIER,
         missed=st.sampled_from((0, 0, 0, 1)),
         until=st.sampled_from((0.0, 0.0, -1.0, 1.0)),
         news=NEWS,
+        tenant=TENANT,
     )
-    def fire(self, identifier: str, missed: int, until: float, news: list[New]) -> None:
+    def fire(
+        self, identifier: str, missed: int, until: float, news: list[New], tenant: str
+    ) -> None:
         now = self.clock.now()
         fired = self.ask_same(
             "fire",
             identifier,
-            self.floors.get(identifier, 0) - missed,
+            self.floors.get((tenant, identifier), 0) - missed,
             now + round(until * 1e6),
             [new.at(now) for new in news],
+            tenant,
         )
-        self.floors[identifier] = fired.floor_at
+        self.floors[tenant, identifier] = fired.floor_at
 
     @rule(
         verb=st.sampled_from(("pause_schedule", "resume_schedule", "forget_schedule")),
         identifier=IDENTIFIER,
+        tenant=TENANT,
     )
-    def change_schedule(self, verb: str, identifier: str) -> None:
-        known = self.ask_same(verb, identifier)
+    def change_schedule(self, verb: str, identifier: str, tenant: str) -> None:
+        known = self.ask_same(verb, identifier, tenant)
         if known is not None:
-            self.floors[identifier] = known.floor_at
+            self.floors[tenant, identifier] = known.floor_at
 
     # ── operators ──
 
-    @rule(verb=st.sampled_from(("cancel", "complete", "retry")), which=SOME)
-    def change(self, verb: str, which: list[int]) -> None:
-        self.ask_about(which, verb)
+    @rule(verb=st.sampled_from(("cancel", "complete", "retry")), which=SOME, tenant=SEEN)
+    def change(self, verb: str, which: list[int], tenant: str | None) -> None:
+        self.ask_about(which, verb, tenant)
 
-    @rule(which=SOME)
-    def fail(self, which: list[int]) -> None:
-        self.ask_about(which, "fail", "because")
+    @rule(which=SOME, tenant=SEEN)
+    def fail(self, which: list[int], tenant: str | None) -> None:
+        self.ask_about(which, "fail", "because", tenant)
 
     @rule(
         which=SOME,
@@ -550,10 +585,12 @@ class Machine(RuleBasedStateMachine):
         priority=_maybe((0, -7)),
         attempts=_maybe((0, 3)),
         max_attempts=_maybe((3,)),
+        tenant=SEEN,
     )
     def reschedule(
         self,
         which: list[int],
+        tenant: str | None,
         due_in: float | None,
         priority: int | None,
         attempts: int | None,
@@ -566,11 +603,12 @@ class Machine(RuleBasedStateMachine):
             priority=priority,
             attempts=attempts,
             max_attempts=max_attempts,
+            tenant=tenant,
         )
 
-    @rule(key=st.sampled_from(KEYS))
-    def remove(self, key: str) -> None:
-        self.ask_same("remove", key)
+    @rule(key=st.sampled_from(KEYS), tenant=TENANT)
+    def remove(self, key: str, tenant: str) -> None:
+        self.ask_same("remove", key, tenant)
 
     @rule(workers=st.lists(WORKER, min_size=1, unique=True), max_resets=st.sampled_from((1, 2)))
     def unlock(self, workers: list[str], max_resets: int) -> None:
@@ -585,14 +623,21 @@ class Machine(RuleBasedStateMachine):
     @rule(
         verb=st.sampled_from(("pause", "resume", "resume")),
         what=st.sampled_from(({"task": "a"}, {"queue": "q"}, {"task": "b", "queue": "r"})),
+        tenant=TENANT,
     )
-    def pause(self, verb: str, what: dict[str, str]) -> None:
-        self.ask_same(verb, **what)
+    def pause(self, verb: str, what: dict[str, str], tenant: str) -> None:
+        self.ask_same(verb, **what, tenant=tenant)
 
-    @rule(worker=_maybe(WORKERS), tasks=st.lists(st.sampled_from(TASKS), unique=True))
-    def introduce(self, worker: str | None, tasks: list[str]) -> None:
+    @rule(
+        worker=_maybe(WORKERS),
+        tasks=st.lists(st.sampled_from(TASKS), unique=True),
+        tenants=st.sampled_from((None, None, ("",), ("acme",))),
+    )
+    def introduce(
+        self, worker: str | None, tasks: list[str], tenants: tuple[str, ...] | None
+    ) -> None:
         if worker is not None:
-            self.ask_same("introduce", worker, tasks)
+            self.ask_same("introduce", worker, tasks, tenants)
         else:
             self.ask_same("stranded")
 
@@ -603,6 +648,7 @@ class Machine(RuleBasedStateMachine):
         key=_maybe(KEYS),
         after=WHICH,
         limit=st.integers(1, 4),
+        tenant=SEEN,
     )
     def find(
         self,
@@ -612,12 +658,13 @@ class Machine(RuleBasedStateMachine):
         key: str | None,
         after: int,
         limit: int,
+        tenant: str | None,
     ) -> None:
         answers = []
         for side, store in enumerate((self.model, self.store)):
-            start = self.job_id(after, side) if after < NOWHERE else 0
-            wanted = JobFilter(states, task, queue, key, after=start, limit=limit)
+            start = self.job_id(after, side) if after < NOWHERE else None
+            wanted = JobFilter(states, task, queue, key, after=start, limit=limit, tenant=tenant)
             answers.append(self.run(store.find(wanted)))
-            answers[-1].append(self.run(store.get(self.job_id(after, side))))
-            answers[-1].append(self.run(store.get_by_key(KEYS[0])))
+            answers[-1].append(self.run(store.get(self.job_id(after, side), tenant)))
+            answers[-1].append(self.run(store.get_by_key(KEYS[0], tenant or TENANTS[1])))
         self.check("find", *answers)

@@ -6,18 +6,20 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.machines.bindings import BINDINGS
+from tests.machines.bindings import Fresh
 from tests.machines.machine import Machine
 
 STEPS = 40
 """Verbs in one program, at most."""
 
 
-def run_programs(binding: str, runs: int, seed: int | None) -> None:
+def run_programs(fresh: Fresh, runs: int, seed: int | None) -> None:
     """So many programs, those of the seed or always the same ones; a failure is made short."""
 
     class Bound(Machine):
-        fresh = staticmethod(BINDINGS[binding])
+        pass
+
+    Bound.fresh = staticmethod(fresh)
 
     chosen = settings(
         max_examples=runs,

@@ -12,4 +12,4 @@ RUNS = 15
 
 @pytest.mark.parametrize("binding", BINDINGS)
 def test_a_store_answers_as_the_model_does(binding: str) -> None:
-    run_programs(binding, RUNS, seed=None)
+    run_programs(BINDINGS[binding], RUNS, seed=None)

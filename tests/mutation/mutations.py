@@ -110,27 +110,32 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "token-postgres",
+        "On PostgreSQL, a token owns a running job only if it is the one in its row.",
+        f"{_SQL}/batches/_is_owned_in.sql",
+        "(j).state = 'running' AND (j).token = _token\n",
+        "(j).state = 'running'\n",
+        (
+            on_postgres("settle.a_wrong_token_is_lost[complete]"),
+            on_postgres("settle.a_wrong_token_is_lost[complete_kept]"),
+        ),
+    ),
+    Mutation(
         "token-postgres-complete",
-        "On PostgreSQL, the DELETE of completed jobs compares the token.",
+        "On PostgreSQL, the DELETE of completed jobs asks whether the token owns each.",
         f"{_SQL}/settling/_settle.sql",
-        "USING unnest(held, held_tokens) AS x (id, token)\n"
-        "      WHERE k.id = x.id AND (\n"
-        "        k.state = running AND k.token = x.token\n",
-        "USING unnest(held, held_tokens) AS x (id, token)\n"
-        "      WHERE k.id = x.id AND (\n"
-        "        k.state = running\n",
+        "USING unnest(ids, tokens) AS x (id, token)\n"
+        "      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)\n",
+        "USING unnest(ids, tokens) AS x (id, token)\n      WHERE k.id = x.id\n",
         (on_postgres("settle.a_wrong_token_is_lost[complete]"),),
     ),
     Mutation(
         "token-postgres-kept",
-        "On PostgreSQL, the DELETE of completed jobs that are kept compares the token.",
+        "So does the DELETE of completed jobs that are kept.",
         f"{_SQL}/settling/_settle.sql",
         "AS x (id, token, output, keep)\n"
-        "      WHERE k.id = x.id AND (\n"
-        "        k.state = running AND k.token = x.token\n",
-        "AS x (id, token, output, keep)\n"
-        "      WHERE k.id = x.id AND (\n"
-        "        k.state = running\n",
+        "      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)\n",
+        "AS x (id, token, output, keep)\n      WHERE k.id = x.id\n",
         (on_postgres("settle.a_wrong_token_is_lost[complete_kept]"),),
     ),
     Mutation(
@@ -146,12 +151,10 @@ MUTATIONS = (
     ),
     Mutation(
         "token-postgres-batch",
-        "On PostgreSQL, the DELETE of a batch's completed jobs compares the claim they are of.",
-        f"{_SQL}/settling/_settle.sql",
-        "OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)\n"
-        "      )\n"
-        "      RETURNING k.id, k.queue",
-        "OR k.state = ready AND k.deliveries = 0\n      )\n      RETURNING k.id, k.queue",
+        "On PostgreSQL, a token owns a job of a batch only if it is of the claim that wrote it.",
+        f"{_SQL}/batches/_is_owned_in.sql",
+        " AND _token - (j).id = ANY (_bases);",
+        ";",
         (
             "tests/postgres/test_postgres_contract.py"
             "::test_contract_with_every_claim_a_batch[settle.a_wrong_token_is_lost[complete]]",
@@ -163,7 +166,7 @@ MUTATIONS = (
         "An answer about leases stops only the deliveries that were asked about.",
         f"{_ENGINE}/keeper.py",
         "for delivery in asked:\n            job_id",
-        "for delivery in list(self._held.values()):\n            job_id",
+        "for delivery in list(self._in_hand.values()):\n            job_id",
         (
             "tests/engine/test_engine_deliveries.py"
             "::test_an_answer_is_about_the_delivery_that_was_asked_about[taken-check]",
@@ -277,7 +280,7 @@ MUTATIONS = (
         "file-write",
         "A commit counts only if the path still names the file that was written.",
         f"{_SQLITE}/writer.py",
-        "self._anchor.require()  # else",
+        "self._file.require()  # else",
         "pass  # else",
         (
             "tests/sqlite/test_sqlite_file_gone.py::test_a_file_that_goes_in_the_middle_of_a_commit",
@@ -326,7 +329,7 @@ MUTATIONS = (
     Mutation(
         "clock-sqlite",
         "On SQLite, leases are counted on a clock that cannot be set.",
-        f"{_SQLITE}/locking.py",
+        f"{_SQLITE}/lease_clock.py",
         "return micros(clock.monotonic())",
         "return clock.now()",
         (
@@ -369,9 +372,9 @@ MUTATIONS = (
     Mutation(
         "worker-row",
         "A claim and those who end its worker see each other: the claim locks the worker's row.",
-        f"{_SQL}/claiming/_claim.sql",
-        "    FOR KEY SHARE SKIP LOCKED;\n",
-        "    ;\n",
+        f"{_SQL}/claiming/_lock_worker.sql",
+        "  FOR KEY SHARE SKIP LOCKED;\n",
+        "  ;\n",
         (
             "tests/postgres/test_postgres_leases.py::test_unlocking_a_worker_that_is_just_claiming",
             "tests/postgres/test_postgres_leases.py"
@@ -381,9 +384,9 @@ MUTATIONS = (
     Mutation(
         "claim-refused",
         "A claim that its worker has given up does not happen any more.",
-        f"{_SQL}/claiming/_claim.sql",
-        "WHERE w.id = number AND (w.refused IS NULL OR _base <> ALL (w.refused))",
-        "WHERE w.id = number",
+        f"{_SQL}/claiming/_lock_worker.sql",
+        "WHERE w.id = _number AND (w.refused IS NULL OR _base <> ALL (w.refused))",
+        "WHERE w.id = _number",
         (
             "tests/postgres/test_postgres_leases.py"
             "::test_a_claim_that_was_given_up_cannot_happen_any_more",
@@ -405,7 +408,7 @@ MUTATIONS = (
         "order-operators",
         "Operators lock the jobs they name in one order, whatever order they name them in.",
         f"{_SQL}/batches/_unbatch.sql",
-        "    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE\n  ) AS l;",
+        "    ORDER BY k.key NULLS FIRST, k.tenant, k.id FOR NO KEY UPDATE\n  ) AS l;",
         "    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE\n  ) AS l;",
         ("tests/postgres/test_lock_order.py::test_operators_who_name_jobs_in_opposite_orders",),
     ),
@@ -414,7 +417,7 @@ MUTATIONS = (
         "So does a retry of jobs that have ended.",
         f"{_SQL}/operators/_retry_jobs.sql",
         "k.state IN ('scheduled', 'failed', 'cancelled')\n"
-        "    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE",
+        "    ORDER BY k.key NULLS FIRST, k.tenant, k.id FOR NO KEY UPDATE",
         "k.state IN ('scheduled', 'failed', 'cancelled')\n"
         "    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE",
         ("tests/postgres/test_lock_order.py::test_retries_of_jobs_in_opposite_orders",),
@@ -422,15 +425,15 @@ MUTATIONS = (
     Mutation(
         "order-keys",
         "Keyed jobs that are added together are locked in the order of their keys.",
-        f"{_SQL}/adding/_write_any.sql",
-        "    ORDER BY g.key NULLS FIRST, g.place\n",
+        f"{_SQL}/adding/_write_n.sql",
+        "    ORDER BY g.key NULLS FIRST, g.tenant, g.place\n",
         "    ORDER BY g.place\n",
         ("tests/postgres/test_lock_order.py::test_keys_that_are_added_in_opposite_orders",),
     ),
     Mutation(
         "order-schedules",
         "Schedules that a worker tells of are locked in the order of their identifiers.",
-        f"{_SQL}/schedules/_know.sql",
+        f"{_SQL}/schedules/_register_schedules.sql",
         "AS x (pair) ORDER BY x.pair ->> 0\n",
         "AS x (pair)\n",
         ("tests/postgres/test_lock_order.py::test_schedules_that_are_told_of_in_opposite_orders",),
@@ -439,8 +442,8 @@ MUTATIONS = (
         "skip-settle",
         "A job that an open transaction holds keeps no other outcome from being written.",
         f"{_SQL}/settling/_settle.sql",
-        "ORDER BY k.id FOR UPDATE OF k SKIP LOCKED\n    ) AS h;",
-        "ORDER BY k.id FOR UPDATE OF k\n    ) AS h;",
+        "ORDER BY k.id FOR UPDATE OF k SKIP LOCKED\n    ) AS l;",
+        "ORDER BY k.id FOR UPDATE OF k\n    ) AS l;",
         ("tests/postgres/test_batches.py::test_an_open_transaction_that_cancelled_one_of_a_batch",),
     ),
     Mutation(
@@ -535,9 +538,19 @@ MUTATIONS = (
         "mark-short",
         "A claim that comes short after its mark is followed by one from the very start.",
         "src/windlass/stores/postgres/marks.py",
-        "self._is_stirred = self._is_stirred or len(leases) < request.limit",
+        "self._expects_new = self._expects_new or len(leases) < request.limit",
         "pass",
         ("tests/unit/test_marks.py::test_something_new_or_a_short_claim_calls_for_a_look",),
+    ),
+    Mutation(
+        "known-unresolved",
+        "However many workers claim, one whose claim's answer was lost can still ask what it took.",
+        "src/windlass/stores/postgres/known_workers.py",
+        "return not worker.unresolved or idle > UNRESOLVED_FOR",
+        "return True",
+        (
+            "tests/unit/test_known_workers.py::test_a_worker_with_a_lost_answer_is_kept_while_it_may_ask",
+        ),
     ),
     # ── what may be stored, and who may interfere ──
     Mutation(

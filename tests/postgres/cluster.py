@@ -127,6 +127,17 @@ class Cluster:
         return self._server.pid
 
     @property
+    def pids(self) -> list[int]:
+        """The server's process and the one that watches it, where they have been started."""
+        return [one.pid for one in (self._server, self._watchdog) if one is not None]
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What this process holds open as long as the server runs."""
+        watchdog = self._watchdog
+        return [] if watchdog is None or watchdog.stdin is None else [watchdog.stdin.fileno()]
+
+    @property
     def running(self) -> bool:
         return self._server is not None and self._server.poll() is None
 
@@ -320,6 +331,11 @@ def shared_cluster(version: Version = 16) -> Cluster:
     if cluster is None:
         cluster = _shared[version] = Cluster.create(version)
     return cluster.start()
+
+
+def shared_clusters() -> list[Cluster]:
+    """What `shared_cluster` has started in this process."""
+    return list(_shared.values())
 
 
 def destroy_shared_clusters() -> None:

@@ -17,7 +17,8 @@ from windlass import App, Job
 from windlass.errors import OutcomeUnknownError, StoreBusyError, StoreError
 from windlass.model.job import JobSpec
 from windlass.store.records import NewJob
-from windlass.stores.postgres import PostgresStore, keyed, lines
+from windlass.stores.postgres import PostgresStore, keyed
+from windlass.stores.postgres_connections import loop_calls
 
 LATER = datetime(2090, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 PLAIN: list[dict[str, Any]] = [
@@ -130,7 +131,7 @@ def test_what_comes_back_is_what_is_there(schema: Schema, options: dict[str, Any
                 specs.insert(1, JobSpec("other", {"in": "between"}))
             added = await app.client.add_jobs(specs)
             found = await app.client.list_jobs(ids=[job.id for job in added])
-            return added, found
+            return added, found[::-1]
 
     for together in (False, True):
         added, found = asyncio.run(both(together))
@@ -201,7 +202,7 @@ def test_a_server_that_falls_silent(schema: Schema, monkeypatch: pytest.MonkeyPa
             await store.enqueue([NewJob("before")])
             with locked(schema) as holder:
                 with monkeypatch.context() as patch:
-                    patch.setattr(lines, "CALL_LIMIT", 0.2)
+                    patch.setattr(loop_calls, "CALL_LIMIT", 0.2)
                     with pytest.raises(OutcomeUnknownError, match=r"within 0\.2 s"):
                         await store.enqueue([NewJob("silent")])
                 holder.rollback()
@@ -272,8 +273,8 @@ def test_statements_are_prepared_only_in_sessions_of_our_own(
         async with opened(schema, prepared_statements=prepared) as store:
             for _ in range(3):
                 await store.enqueue([NewJob("t")])
-            assert store._lines is not None
-            connection = store._lines._idle[0].connection
+            assert store._calls._loop_calls is not None
+            connection = store._calls._loop_calls._idle[0].connection
             found = connection.execute("SELECT name FROM pg_prepared_statements").fetchall()
             return [name for [name] in found]
 

@@ -21,6 +21,7 @@ from psycopg import conninfo
 
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
+from tests.postgres.private_sql import claim as claim_call
 from windlass.errors import OutcomeUnknownError
 from windlass.model.job import Job, JobState
 from windlass.store.records import (
@@ -47,10 +48,6 @@ Connection = psycopg.Connection[Any]
 Work = Callable[[PostgresStore], Coroutine[Any, Any, None]]
 
 EMPTY = "TRUNCATE {0}._jobs, {0}._history, {0}._batches, {0}._workers, {0}._clocks, {0}._bells"
-CLAIM = (
-    "SELECT leases, is_batch FROM {0}._claim(%s, '{{a}}', %s, 0, 30, %s, '{{}}', '{{}}', false, '',"
-    " '{{}}', 0, 1, '{{}}')"
-)
 WAITS = """
 SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = ANY (%s)
 """
@@ -78,7 +75,7 @@ def _with_store(schema: Schema, work: Work, **options: Any) -> None:
     async def run() -> None:
         url = options.pop("url", schema.url)
         store = PostgresStore(url, schema_name=schema.name, listen=False, **options)
-        store.least_batch = 1
+        store.claims.least_batch = 1
         await store.open()
         try:
             await work(store)
@@ -132,7 +129,10 @@ def _in_thread(work: Callable[[], Any]) -> Iterator[Future[Any]]:
 def _claim_by_hand(
     connection: Connection, schema: Schema, worker: str, limit: int, base: int
 ) -> list[int]:
-    row = connection.execute(CLAIM.format(schema.name).encode(), [worker, limit, base]).fetchone()
+    call = claim_call(
+        schema.name, "leases, is_batch", worker="%s", limit="%s", base="%s", least="1"
+    )
+    row = connection.execute(call.encode(), [worker, limit, base]).fetchone()
     assert row is not None
     return sorted(lease.job_id for lease in decode_leases(row[0]))
 
@@ -147,7 +147,9 @@ def test_competing_claims_take_every_job_once(made: Schema, tasks: int) -> None:
     add = "SELECT {0}._enqueue(%s, false)"
     _ask(made, add, json.dumps([{"task": names[n % tasks]} for n in range(jobs)]))
     line = threading.Barrier(threads)
-    statement = CLAIM.replace("'{{a}}'", "%s")
+    statement = claim_call(
+        made.name, "leases, is_batch", worker="%s", tasks="%s", limit="%s", base="%s", least="1"
+    )
 
     def work(number: int) -> list[int]:
         taken: list[int] = []
@@ -155,7 +157,7 @@ def test_competing_claims_take_every_job_once(made: Schema, tasks: int) -> None:
             line.wait()
             for turn in range(jobs):
                 row = connection.execute(
-                    statement.format(made.name).encode(),
+                    statement.encode(),
                     [f"w{number}", names, 7 + number, (number + 1) * 10**12 + turn * 10**6],
                 ).fetchone()
                 assert row is not None
@@ -444,7 +446,7 @@ def test_a_batch_of_a_worker_nobody_knows(made: Schema) -> None:
     _with_store(made, work)
 
 
-def test_batches_that_grow_old_are_spread(made: Schema) -> None:
+def test_batches_that_grow_old_are_dissolved(made: Schema) -> None:
     clock = FakeClock()
 
     async def work(store: PostgresStore) -> None:
@@ -478,14 +480,14 @@ def test_batches_that_grow_old_are_spread(made: Schema) -> None:
 def test_a_claim_whose_answer_was_lost(made: Schema) -> None:
     async def work(store: PostgresStore) -> None:
         await store.enqueue([NewJob("a")] * 30 + [NewJob("a", queue="q")])
-        real = store._ask_claim
+        real = store.claims._ask
 
         async def lose(*args: Any) -> Any:
-            store._ask_claim = real  # type: ignore[method-assign]
+            store.claims._ask = real  # type: ignore[method-assign]
             await real(*args)
             raise OutcomeUnknownError("lost")
 
-        store._ask_claim = lose  # type: ignore[method-assign,assignment]
+        store.claims._ask = lose  # type: ignore[method-assign,assignment]
         with pytest.raises(OutcomeUnknownError):
             await _claim(store)
         assert (await store.counts())[JobState.RUNNING] == 31
@@ -504,22 +506,22 @@ def test_a_claim_whose_caller_went_away(made: Schema) -> None:
     async def work(store: PostgresStore) -> None:
         await store.enqueue([NewJob("a")] * 30)
         entered, go_on = asyncio.Event(), asyncio.Event()
-        real = store._ask_claim
+        real = store.claims._ask
 
         async def slow(*args: Any) -> Any:
             entered.set()
             await go_on.wait()
             return await real(*args)
 
-        store._ask_claim = slow  # type: ignore[method-assign,assignment]
+        store.claims._ask = slow  # type: ignore[method-assign,assignment]
         claim = asyncio.create_task(_claim(store))
         await entered.wait()
         claim.cancel()
         with pytest.raises(asyncio.CancelledError):
             await claim
         go_on.set()
-        await store._under_way.ended("w")
-        store._ask_claim = real  # type: ignore[method-assign]
+        await store.claims.ended("w")
+        store.claims._ask = real  # type: ignore[method-assign]
         leases = await _claim(store)
         assert [lease.deliveries for lease in leases] == [2] * 30
         assert _batches(made) == 0
@@ -543,7 +545,7 @@ def test_how_jobs_of_batches_are_seen(made: Schema) -> None:
         assert running == [leases[2].job_id]
         assert scheduled == [leases[1].job_id]
         assert len(ready) == 2
-        assert sorted(running + ready) == [
+        assert sorted(running + ready, reverse=True) == [
             job.id for job in await store.find(JobFilter(states=(JobState.RUNNING, JobState.READY)))
         ]
         counts = await store.counts()
@@ -557,7 +559,7 @@ def test_how_jobs_of_batches_are_seen(made: Schema) -> None:
         assert found == [
             (leases[1].job_id, "scheduled", 1, 1, None, False),
             (leases[2].job_id, "running", 1, 1, "w", True),
-            (ready[0], "ready", 0, 0, None, False),
+            (ready[1], "ready", 0, 0, None, False),
         ]
 
     _with_store(made, work)
@@ -600,7 +602,7 @@ def test_a_server_whose_transactions_are_repeatable_read(made: Schema) -> None:
         await store.enqueue([NewJob("a")] * 40)
         leases = await _claim(store, limit=30)
         assert len(leases) == 30 and _batches(made) == 1
-        [level] = await store._row("SELECT current_setting('default_transaction_isolation')")
+        [level] = await store._calls.row("SELECT current_setting('default_transaction_isolation')")
         assert level == "repeatable read"
         assert [job.id for job in await store.cancel([leases[0].job_id])] == [leases[0].job_id]
         assert await store.note(leases[1], Note(progress="1")) is Verdict.APPLIED

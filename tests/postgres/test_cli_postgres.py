@@ -97,7 +97,7 @@ def test_the_life_of_jobs(program: Program, schema: Schema) -> None:
     call("add", "--jsonl", "bad.jsonl", code=1)
     listed = json.loads(call("jobs", "list", "--json"))
     assert [job["task"] for job in listed] == ["quick"] * 5
-    first, keyed, *rest = (str(job["id"]) for job in listed)
+    first, keyed, *rest = (str(job["id"]) for job in reversed(listed))
     assert 'payload:     {"n":1}' in call("jobs", "show", first)
     assert call("jobs", "cancel", first) == "1 job cancelled, or told to stop\n"
     assert call("jobs", "retry", first) == "1 job will run\n"

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
+from tests.postgres.private_sql import claim as claim_call
 from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob, Verdict
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.marks import SPARE
@@ -24,10 +25,7 @@ from windlass.testing import FakeClock
 
 JOBS = 1_000
 ENQUEUE = "SELECT {0}._enqueue(%s, false)"
-CLAIM = (
-    "SELECT {0}._claim('w', '{{a}}', %s, 0, 30, %s, '{{}}', '{{}}', false, '', '{{}}', 0, 20,"
-    " '{{}}')"
-)
+CLAIM = claim_call("{0}", limit="%s", base="%s").replace("'{", "'{{").replace("}'", "}}'")
 SETTLE = "SELECT {0}._settle(%s, %s, NULL, NULL, NULL, false)"
 BASE = 10**12
 
@@ -168,7 +166,7 @@ def test_what_a_claim_reads_while_thousands_are_in_batches(made: Schema) -> None
         store = PostgresStore(made.url, schema_name=made.name, listen=False, clock=FakeClock())
         await store.open()
         entries: list[int] = []
-        real = store._ask_claim
+        real = store.claims._ask
 
         async def ask(*args: Any) -> Any:
             claimed = await real(*args)
@@ -180,8 +178,8 @@ def test_what_a_claim_reads_while_thousands_are_in_batches(made: Schema) -> None
             for _ in range(3):
                 assert len(await _claim(store, held // 3)) == held // 3
             # Another process has no mark yet.
-            store._marks.clear()
-            store._ask_claim = ask  # type: ignore[method-assign,assignment]
+            store._workers.forget("w")
+            store.claims._ask = ask  # type: ignore[method-assign,assignment]
             for _ in range(4):
                 assert len(await _claim(store, limit)) == limit
             return entries
@@ -230,7 +228,7 @@ def test_the_server_compiles_none_of_our_statements(made: Schema) -> None:
         await store.open()
         try:
             statement = "SELECT pg_catalog.current_setting('jit')"
-            return [*await store._row(statement), *await store._texts(statement, [])]
+            return [*await store._calls.row(statement), *await store._calls.texts(statement, [])]
         finally:
             await store.close()
 

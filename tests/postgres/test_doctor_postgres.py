@@ -17,10 +17,10 @@ from tests.postgres.test_import import SINCE_0_14
 from windlass.cli import cli, examine
 from windlass.clock import SYSTEM
 from windlass.store.findings import Finding, Level
-from windlass.stores.postgres.connection import Address
 from windlass.stores.postgres.examine import Limits, expected_indexes
 from windlass.stores.postgres.examine import examine as look
 from windlass.stores.postgres.schema import prepare
+from windlass.stores.postgres_connections.address import ServerAddress
 
 STRICT = Limits(long=0, dead_rows=10, kept_log=-1, held_back=-1, echo=0.5)
 ALWAYS = {"database", "fsync_off"}
@@ -36,7 +36,7 @@ def findings(
     schema: Schema, limits: Limits = STRICT, *, listens: bool = True, session: bool = True
 ) -> dict[str, Finding]:
     found = look(
-        Address(schema.url, session=session),
+        ServerAddress(schema.url, session=session),
         schema.name,
         listens=listens,
         pool_size=10,
@@ -172,7 +172,7 @@ def test_jobs_and_workers(installed: Schema, connection: psycopg.Connection) -> 
         "UPDATE _jobs SET state = 'running', worker = (SELECT id FROM _workers) WHERE id = %s",
         [held],
     )
-    connection.execute("SELECT _pause('queue', 'q')")
+    connection.execute("SELECT _pause('', 'queue', 'q')")
     code, found = doctor(installed)
     assert code == 1
     assert "gone" in found["expired_leases"]["message"]
@@ -200,7 +200,7 @@ def test_every_index_is_expected(connection: psycopg.Connection, installed: Sche
     [
         "DROP INDEX _jobs_waiting_task",
         "DROP INDEX _jobs_active",
-        "ALTER TABLE _bells DROP CONSTRAINT _bells_pkey",
+        "ALTER TABLE _paused DROP CONSTRAINT _paused_pkey",
         "ALTER TABLE _workers DROP CONSTRAINT _workers_name_key",
     ],
 )

@@ -18,8 +18,10 @@ from windlass import App, Context, JobState, Retry, SyncContext
 from windlass.errors import LeaseLostError
 from windlass.model.job import Job
 from windlass.store.records import ClaimRequest, NewJob
-from windlass.stores.postgres import PostgresStore, pool
-from windlass.stores.postgres.transaction import JobEnding, _has_committed
+from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres.job_ending import JobEnding
+from windlass.stores.postgres_connections import pool
+from windlass.stores.postgres_connections.transaction import _has_committed
 
 Steps = Generator[Any, Any, None]
 T = TypeVar("T")
@@ -440,7 +442,7 @@ def test_a_plain_function_adds_inside_its_transaction_too(app: App, schema: Sche
 
     before, added = run(app, body)
     assert before == []
-    assert [job.payload["n"] for job in added] == [1, 2, 3, 4]
+    assert [job.payload["n"] for job in added] == [4, 3, 2, 1]
 
 
 # ── connections ──

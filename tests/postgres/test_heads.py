@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from tests.postgres.cluster import Schema
+from tests.postgres.private_sql import claim as claim_call
 from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.wire import decode_leases
@@ -127,10 +128,7 @@ def test_heads_that_the_caller_may_not_run_become_ready(schema: Schema) -> None:
 
 def test_bells_that_are_put_back_are_not_passed_by_the_mark(schema: Schema) -> None:
     """`next_bell` is before the first bell that is still there."""
-    call = (
-        f"SELECT next_bell FROM {schema.name}._claim("
-        "'w', '{a}', 3, 0, 30, 1, '{}', '{}', false, '', '{}', 0, 20, '{}')"
-    )
+    call = claim_call(schema.name, "next_bell", limit="3")
 
     async def body(store: PostgresStore) -> None:
         await store.enqueue([NewJob("a", queue=f"q{n}") for n in range(5)])
@@ -256,18 +254,12 @@ def test_queues_whose_jobs_a_transaction_holds_cost_little_and_are_not_forgotten
     asyncio.run(whole())
 
 
-CLAIM = (
-    "SELECT leases FROM {0}._claim(%s, '{{a}}', 10, 0, 30, %s, '{{}}', '{{}}', false, '', '{{}}',"
-    " 0, 100, '{{}}')"
-)
-
-
 def test_two_claims_at_once_choose_one_head(schema: Schema) -> None:
     """The first has chosen and is not done: the second neither waits for it nor chooses another."""
 
     async def body(store: PostgresStore) -> None:
         first, second = await store.enqueue([NewJob("a", queue="q")] * 2)
-        statement = CLAIM.format(schema.name).encode()
+        statement = claim_call(schema.name, worker="%s", base="%s", least="100").encode()
         with psycopg.connect(schema.url) as one, psycopg.connect(schema.url) as other:
             other.execute("SET lock_timeout = '10s'")
             [[taken]] = one.execute(statement, ["one", 10**9]).fetchall()

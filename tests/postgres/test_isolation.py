@@ -20,8 +20,8 @@ from tests.postgres.pooler import TransactionPooler
 from windlass.model.job import JobState
 from windlass.store.records import COMPLETE, ClaimRequest, Fail, Lease, NewJob, Note, Verdict
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres.connection import Address
 from windlass.stores.postgres.rendering import lock_number
+from windlass.stores.postgres_connections.address import ServerAddress
 
 LEVELS = ("repeatable read", "serializable")
 
@@ -216,7 +216,7 @@ def test_pgoptions_are_heeded_where_the_address_has_none(
     monkeypatch.setenv("PGOPTIONS", "-c work_mem=7MB -c default_transaction_isolation=serializable")
     base = pg18.url("postgres")
     url = conninfo.make_conninfo(base, options=given) if given else base
-    with psycopg.connect(url) as theirs, Address(url).connect() as ours:
+    with psycopg.connect(url) as theirs, ServerAddress(url).connect() as ours:
         expected = theirs.execute("SHOW work_mem").fetchone()
         assert ours.execute("SHOW work_mem").fetchone() == expected
         assert (expected == ("7MB",)) is not bool(given)
@@ -226,5 +226,5 @@ def test_pgoptions_are_heeded_where_the_address_has_none(
 
 def test_a_limit_in_the_options_is_the_users(pg18: Cluster) -> None:
     url = conninfo.make_conninfo(pg18.url("postgres"), options="-c statement_timeout=7s")
-    with Address(url).connect() as connection:
+    with ServerAddress(url).connect() as connection:
         assert connection.execute("SHOW statement_timeout").fetchone() == ("7s",)

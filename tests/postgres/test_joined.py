@@ -320,7 +320,7 @@ async def add_async(app: App, connection: Any) -> list[Job]:
 
 
 def check_added(added: list[Job], stored: list[Job]) -> None:
-    assert stored == sorted(added, key=lambda job: job.id)
+    assert stored == sorted(added, key=lambda job: job.id, reverse=True)
     assert [job.payload for job in added] == [
         {"user_id": 1},
         {"user_id": 2},
@@ -464,7 +464,7 @@ def test_the_codecs_of_a_connection_do_not_matter(app: App, cluster: Cluster) ->
             [JobSpec("welcome", {"user_id": 1}), JobSpec("welcome", {"user_id": 2}, key="k")]
         )
         await connection.close()
-        assert await app.client.list_jobs() == [first, second]
+        assert await app.client.list_jobs() == [second, first]
 
     asyncio.run(scenario())
     with psycopg.connect(tcp(cluster)) as connection:

@@ -17,13 +17,15 @@ from windlass import App, Context, JobState, Retry, SyncContext
 from windlass.errors import StoreClosedError, StoreUnavailableError
 from windlass.model.job import Job
 from windlass.store.records import ClaimRequest, NewJob
-from windlass.stores.postgres import (
-    PostgresStore,
+from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres_connections import (
+    address,
     connection,
     guard,
     lifeline,
-    lines,
+    loop_calls,
     pool,
+    stock,
     transaction,
 )
 
@@ -50,12 +52,12 @@ def proxy(url: str) -> Iterator[FaultProxy]:
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every link must answer before it is used again, and soon."""
     monkeypatch.setattr(connection, "PROBE_AFTER", 0.0)
-    for module in (connection, lifeline, lines, pool):
+    for module in (lifeline, loop_calls, pool, stock):
         monkeypatch.setattr(module, "PROBE_LIMIT", 0.3)
     monkeypatch.setattr(guard, "STOP_LIMIT", 0.3)
     # A poll may be under way when the network falls silent.
-    monkeypatch.setattr(lines, "CALL_LIMIT", 2.0)
-    defaults = connection.Address.connect.__kwdefaults__
+    monkeypatch.setattr(loop_calls, "CALL_LIMIT", 2.0)
+    defaults = address.ServerAddress.connect.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "limit", 2.0)
 
@@ -141,7 +143,7 @@ def test_one_silent_link_of_the_store_tells_of_all_others(
 ) -> None:
     """It is waited for once, not once for each link, and calls go on over new ones."""
     probed: list[bool] = []
-    answers, answer = lines.answers, connection.answers
+    answers, answer = loop_calls.answers, connection.answers
 
     async def counted_on_loop(*args: Any) -> bool:
         probed.append(await answers(*args))
@@ -151,8 +153,8 @@ def test_one_silent_link_of_the_store_tells_of_all_others(
         probed.append(answer(*args))
         return probed[-1]
 
-    monkeypatch.setattr(lines, "answers", counted_on_loop)
-    monkeypatch.setattr(connection, "answers", counted_in_thread)
+    monkeypatch.setattr(loop_calls, "answers", counted_on_loop)
+    monkeypatch.setattr(stock, "answers", counted_in_thread)
 
     async def scenario() -> None:
         store = PostgresStore(proxy.url(), listen=False)

@@ -157,7 +157,7 @@ def test_keys_that_go_while_they_are_changed(made: Schema) -> None:
 
 def test_schedules_that_are_told_of_in_opposite_orders(made: Schema) -> None:
     pairs = [[f"s{n}", "{}"] for n in range(5)]
-    statement = "SELECT FROM {0}._know(%s)"
+    statement = "SELECT FROM {0}._register_schedules('', %s)"
     _ask(made, statement, json.dumps(pairs))
     hold = "SELECT FROM {0}._schedules WHERE identifier = %s FOR UPDATE"
     both = json.dumps(pairs), json.dumps(pairs[::-1])

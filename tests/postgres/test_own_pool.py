@@ -16,7 +16,7 @@ from tests.postgres.cluster import Cluster, Schema, fresh_schema, shared_cluster
 from tests.postgres.proxy import FaultProxy
 from windlass import App, Context, JobState, SyncContext
 from windlass.errors import ConfigError, StoreUnavailableError
-from windlass.stores.postgres import connection, handlers
+from windlass.stores.postgres_connections import connection, handlers
 
 Opened = Callable[[str], AbstractAsyncContextManager[Any]]
 

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
+from tests.postgres.private_sql import claim as claim_call
 from windlass.store.records import (
     COMPLETE,
     RELEASE,
@@ -26,7 +27,7 @@ from windlass.store.records import (
     Verdict,
 )
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres.marks import SPARE, Mark
+from windlass.stores.postgres.marks import SPARE, IndexPlace
 from windlass.stores.postgres.wire import decode_leases, mark_array
 from windlass.testing import FakeClock
 
@@ -107,8 +108,14 @@ def test_a_claim_reads_what_it_returns(made: Schema, backlog: str, size: int) ->
             scanned = _number(connection, SCANNED.format(name))
             taken = _number(
                 connection,
-                f"SELECT json_array_length(leases::json) FROM {name}._claim('w', %s, %s, 10, 30, 1,"
-                " '{}', '{}', false, '', '{}', 0, %s, '{}')",
+                claim_call(
+                    name,
+                    "json_array_length(leases::json)",
+                    tasks="%s",
+                    limit="%s",
+                    suspects="10",
+                    least="%s",
+                ),
                 list(TASKS),
                 RETURNED,
                 least_batch,
@@ -122,10 +129,6 @@ def test_a_claim_reads_what_it_returns(made: Schema, backlog: str, size: int) ->
             connection.commit()
 
 
-MANY_TASKS = (
-    "SELECT leases, entries FROM {0}._claim('w', %s, {1}, 10, 30, 1, '{{}}', '{{}}', false, '', %s,"
-    " 0, {1}, '{{}}')"
-)
 READY = (
     ROW + " SELECT now() - {2} * interval '1 second', now(), now(), '{{}}', 'ready', {1}, NULL, {3}"
     " FROM generate_series(1, {4}) AS n"
@@ -138,7 +141,11 @@ def _claim_of_many(
     """The jobs that a claim of `RETURNED` takes, the index entries that were read, and those that
     it says it read without need."""
     before = _number(connection, READ.format(name))
-    row = connection.execute(MANY_TASKS.format(name, RETURNED).encode(), [tasks, marks]).fetchone()
+    most = str(RETURNED)
+    call = claim_call(
+        name, "leases, entries", tasks="%s", limit=most, suspects="10", marks="%s", least=most
+    )
+    row = connection.execute(call.encode(), [tasks, marks]).fetchone()
     assert row is not None
     read = _number(connection, READ.format(name)) - before
     taken = {lease.job_id for lease in decode_leases(row[0])}
@@ -203,7 +210,7 @@ def test_a_claim_for_many_tasks_reads_little_of_each(made: Schema, spread: str) 
         other.execute(lock.encode(), [list(expected)])
         check(behind)
         other.rollback()
-        marks: dict[str, Mark] = {}
+        marks: dict[str, IndexPlace] = {}
         for each in connection.execute(
             f"SELECT task, priority, {name}._micros(run_at), id FROM {name}._jobs"
             " WHERE id = ANY (%s) ORDER BY priority, run_at, id".encode(),
@@ -271,7 +278,7 @@ async def _cycle(
     store = PostgresStore(schema.url, schema_name=schema.name, clock=clock)
     await store.open()
     seen: list[tuple[int, int]] = []
-    real = store._ask_claim
+    real = store.claims._ask
 
     async def ask(request: ClaimRequest, *rest: Any) -> Any:
         claimed = await real(request, *rest)
@@ -293,7 +300,7 @@ async def _cycle(
             done += len(leases)
         await store.enqueue([NewJob("a")] * 1_000)
         await claim(RETURNED)  # the first one meets them, and marks the place
-        store._ask_claim = ask  # type: ignore[method-assign,assignment]
+        store.claims._ask = ask  # type: ignore[method-assign,assignment]
         for _ in range(5):
             await claim(RETURNED)
     finally:
@@ -309,7 +316,7 @@ def test_the_timer_does_not_read_what_it_made_ready_before(made: Schema) -> None
     async def work() -> None:
         store = PostgresStore(made.url, schema_name=made.name, clock=clock, listen=False)
         await store.open()
-        real = store._row
+        real = store._calls.row
 
         async def row(statement: str, *values: Any) -> tuple[Any, ...]:
             answer = await real(statement, *values)
@@ -317,7 +324,7 @@ def test_the_timer_does_not_read_what_it_made_ready_before(made: Schema) -> None
                 seen.append((answer[-1], answer[0] if "_promote(" in statement else 1))
             return answer
 
-        store._row = row  # type: ignore[method-assign]
+        store._calls.row = row  # type: ignore[method-assign]
         try:
             later = clock.now() + 3600 * 1_000_000
             await store.enqueue([NewJob("a", run_at=later + n) for n in range(3_000)])
@@ -443,3 +450,85 @@ def test_a_claim_is_one_statement_and_so_is_a_batch_of_outcomes(made: Schema) ->
             await store.close()
 
     assert asyncio.run(count()) == (57, 1, 1)
+
+
+# ── tenants ──
+
+OWNED = (
+    "INSERT INTO {0}._jobs"
+    " (run_at, created_at, updated_at, payload, state, task, queue, tenant)"
+    " SELECT now(), now(), now(), '{{}}', '{1}', '{2}', {3}, '{4}'"
+    " FROM generate_series(1, {5}) AS n"
+)
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 20], ids="{} tasks".format)
+@pytest.mark.parametrize(
+    ("served", "whose"),
+    [("{acme}", "acme"), ('{""}', ""), ("{acme,bond}", "acme")],
+    ids=["one", "default", "two"],
+)
+def test_a_worker_of_one_tenant_reads_no_row_of_anothers(
+    made: Schema, tasks: int, served: str, whose: str
+) -> None:
+    """Neither ready jobs of theirs, nor suspects, nor waiting ones, nor bells."""
+    name, own = made.name, 100
+    names = ["a", *(f"t{n}" for n in range(tasks - 1))]
+    others = {"", "acme", "bond", "cole"} - {whose} - ({"bond"} if "bond" in served else set())
+    with psycopg.connect(made.url) as connection:
+        for other in others:
+            for state, queue in (("ready", "NULL"), ("waiting", f"'q' || n || '{other}'")):
+                rows = OWNED.format(name, state, "a", queue, other, 10_000)
+                connection.execute(rows.encode())
+            connection.execute(
+                f"INSERT INTO {name}._bells (tenant, queue)"
+                f" SELECT '{other}', 'q' || n FROM generate_series(1, 1000) AS n".encode()
+            )
+            suspects = OWNED.format(name, "ready", "s", "NULL", other, 1_000)
+            connection.execute(suspects.encode())
+        suspect = f"UPDATE {name}._jobs SET task = 'a', suspect = true WHERE task = 's'"
+        connection.execute(suspect.encode())
+        connection.execute(OWNED.format(name, "ready", "a", "NULL", whose, own).encode())
+        connection.commit()
+        connection.autocommit = True
+        connection.execute(f"VACUUM {name}._jobs".encode())
+        connection.autocommit = False
+        for _ in range(2):
+            before = _number(connection, READ.format(name))
+            scanned = _number(connection, SCANNED.format(name))
+            call = claim_call(
+                name,
+                "json_array_length(leases::json)",
+                tasks="%s",
+                tenants="%s",
+                limit="200",
+                suspects="200",
+                past_heads="true",
+            )
+            assert _number(connection, call, names, served) == own
+            read = _number(connection, READ.format(name)) - before
+            assert read <= own + 2 * tasks + SPARE
+            assert _number(connection, SCANNED.format(name)) == scanned
+            connection.rollback()
+            connection.execute(f"ANALYZE {name}._jobs".encode())
+            connection.commit()
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 20], ids="{} tasks".format)
+def test_a_worker_of_all_tenants_reads_what_it_takes(made: Schema, tasks: int) -> None:
+    name = made.name
+    names = ["a", *(f"t{n}" for n in range(tasks - 1))]
+    with psycopg.connect(made.url) as connection:
+        for number in range(50):
+            owner = "" if number == 0 else f"tenant-{number}"
+            connection.execute(OWNED.format(name, "ready", "a", "NULL", owner, 100).encode())
+        connection.commit()
+        for _ in range(2):
+            before = _number(connection, READ.format(name))
+            call = claim_call(name, "json_array_length(leases::json)", tasks="%s", limit="500")
+            assert _number(connection, call, names) == 500
+            read = _number(connection, READ.format(name)) - before
+            assert read <= (500 + 2 * tasks + SPARE if tasks <= 16 else 4 * 500)
+            connection.rollback()
+            connection.execute(f"ANALYZE {name}._jobs".encode())
+            connection.commit()

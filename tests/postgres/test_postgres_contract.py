@@ -11,6 +11,7 @@ import pytest
 
 pytest.register_assert_rewrite("windlass.testing.contract")
 
+from tests import leaks  # noqa: E402
 from tests.postgres.cluster import (  # noqa: E402
     Cluster,
     Version,
@@ -67,6 +68,7 @@ def _owners_end() -> Iterator[None]:
     yield
     while _owners:
         _owners.popitem()[1].close()
+    leaks.given_back(__name__)
 
 
 def _owner(cluster: Cluster) -> psycopg.Connection:
@@ -74,7 +76,8 @@ def _owner(cluster: Cluster) -> psycopg.Connection:
     if cluster not in _owners:
         with contextlib.suppress(psycopg.errors.DuplicateDatabase):
             cluster.create_database("contract")
-        owner = _owners[cluster] = cluster.connect("contract")
+        with leaks.kept(__name__):
+            owner = _owners[cluster] = cluster.connect("contract")
         prepare(owner, SCHEMA, "auto")
         owner.execute("SET client_min_messages = warning")
     return _owners[cluster]
@@ -92,7 +95,7 @@ def _direct(
     def make() -> Store:
         store = PostgresStore(cluster.url("contract"), schema_name=SCHEMA, clock=clock)
         if least_batch is not None:
-            store.least_batch = least_batch
+            store.claims.least_batch = least_batch
         return store
 
     return _fresh(cluster, make)
@@ -109,6 +112,7 @@ def test_contract_with_every_claim_a_batch(case: contract.Case) -> None:
 
 
 @pytest.fixture(scope="module", params=POOLERS)
+@leaks.grows
 def pooler(request: pytest.FixtureRequest) -> Iterator[TransactionPooler | PgBouncer]:
     cluster = shared_cluster(18)
     _owner(cluster)

@@ -17,6 +17,7 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
+from tests.postgres.private_sql import claim as claim_call
 from windlass import App
 from windlass.clock import SYSTEM
 from windlass.model.job import JobState
@@ -30,10 +31,6 @@ Connection = psycopg.Connection[Any]
 Work = Callable[[PostgresStore], Coroutine[Any, Any, None]]
 
 EMPTY = "TRUNCATE {0}._jobs, {0}._history, {0}._batches, {0}._workers, {0}._clocks, {0}._bells"
-CLAIM = (
-    "SELECT leases FROM {0}._claim(%s, '{{a}}', 10, 10, 30, %s, '{{}}', '{{}}', false, '',"
-    " '{{}}', 0, %s, '{{}}')"
-)
 ORPHANS = """
 SELECT count(*) FROM {0}._jobs AS j
 WHERE j.state = 'running' AND NOT EXISTS (SELECT FROM {0}._workers AS w WHERE w.id = j.worker)
@@ -79,7 +76,7 @@ async def _claim(store: PostgresStore, worker: str = "w") -> list[Lease]:
 
 
 def _claim_by_hand(connection: Connection, schema: Schema, base: int, least: int) -> list[int]:
-    statement = CLAIM.format(schema.name).encode()
+    statement = claim_call(schema.name, worker="%s", suspects="10", base="%s", least="%s").encode()
     row = connection.execute(statement, ["w", base, least]).fetchone()
     assert row is not None
     return sorted(lease.job_id for lease in decode_leases(row[0]))
@@ -320,12 +317,12 @@ def test_a_claim_of_a_worker_that_is_just_being_unlocked(made: Schema, least: in
     _with_store(made, work)
 
 
-def test_a_batch_whose_end_met_a_spread_does_not_stay(made: Schema) -> None:
+def test_a_batch_that_ended_while_it_was_dissolved_does_not_stay(made: Schema) -> None:
     """The claim that was to remove it passed it by; the worker's next sign of life removes it."""
     clock = FakeClock()
 
     async def work(store: PostgresStore) -> None:
-        store.least_batch = 1
+        store.claims.least_batch = 1
         await store.enqueue([NewJob("a")] * 3)
         leases = await _claim(store)
         await store.settle([(lease, COMPLETE) for lease in leases])
@@ -359,9 +356,9 @@ def test_a_claim_that_was_given_up_cannot_happen_any_more(
             with _in_thread(lambda: _claim_by_hand(claimer, made, 10**9, least)) as claim:
                 try:
                     await asyncio.to_thread(_until_waiting, made, claimer, claim)
-                    store._unresolved[10**9] = "w"
-                    assert await store._resolve("w", 30.0) == []
-                    assert store._unresolved == {}
+                    store._workers.add_unresolved("w", 10**9)
+                    assert await store.claims.resolve("w", 30.0) == []
+                    assert not store._workers.claiming("w").unresolved
                 finally:
                     gate.rollback()
                 with pytest.raises(psycopg.errors.SerializationFailure):
@@ -381,7 +378,7 @@ def test_a_claim_that_was_given_up_and_happens_all_the_same_is_waited_for(
         store.lifeline().renew("w", 30.0, [])
         with psycopg.connect(made.url) as claimer:
             assert len(_claim_by_hand(claimer, made, 10**9, least)) == 4
-            store._unresolved[10**9] = "w"
+            store._workers.add_unresolved("w", 10**9)
             asked = asyncio.ensure_future(_claim(store))
             while not _ask(
                 made,
@@ -407,7 +404,7 @@ def test_a_claim_is_asked_about_until_there_is_an_answer(made: Schema) -> None:
         store.lifeline().renew("w", 30.0, [])
         with psycopg.connect(made.url) as claimer:
             assert len(_claim_by_hand(claimer, made, 10**9, PLAIN)) == 1
-            store._unresolved[10**9] = "w"
+            store._workers.add_unresolved("w", 10**9)
             clock.advance(3600)  # however long it takes
             claimer.commit()
         assert len(await _claim(store)) == 1

@@ -138,9 +138,9 @@ def test_the_app_role_adds_by_sql(shop: Shop) -> None:
         "SELECT windlass.remove_job('k')",
         "SELECT windlass._add_job(r, now())"
         ' FROM json_populate_record(NULL::windlass._request, \'{"task": "t"}\') AS r',
-        "SELECT windlass._pause('task', 't')",
+        "SELECT windlass._pause('', 'task', 't')",
         "SELECT schedule FROM windlass._schedules",
-        "SELECT windlass._forget_schedule('s')",
+        "SELECT windlass._forget_schedule('', 's')",
         "INSERT INTO windlass._migrations VALUES (99, 'x', true)",
     ],
 )
@@ -233,7 +233,7 @@ def test_the_worker_role_fires_schedules(shop: Shop) -> None:
 
     async def fire() -> None:
         async with app:
-            [known] = await app.store.know([schedule])
+            [known] = await app.store.register([schedule])
             until = known.floor_at + 1
             jobs = jobs_at(schedule, [until], backfilled=False)
             fired = await app.store.fire("nightly", known.floor_at, until, jobs)

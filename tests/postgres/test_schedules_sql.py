@@ -41,7 +41,7 @@ def a_schedule(identifier: str) -> Schedule:
 
 async def begin(store: PostgresStore, schema: Schema, *identifiers: str) -> int:
     """Know schedules whose floor is a minute ago: that instant."""
-    await store.know([a_schedule(name) for name in identifiers])
+    await store.register([a_schedule(name) for name in identifiers])
     with connect(schema) as connection:
         connection.execute(
             "UPDATE _schedules SET floor_at = date_trunc('second', now()) - interval '60s'"
@@ -61,13 +61,13 @@ def connect(schema: Schema) -> psycopg.Connection[Any]:
 
 
 async def tasks_of(store: PostgresStore) -> list[str]:
-    return [job.task for job in await store.find(JobFilter())]
+    return [job.task for job in reversed(await store.find(JobFilter()))]
 
 
 def fire_in(connection: psycopg.Connection[Any], floor: int, instant: int) -> None:
     """Fire `s` in the connection's transaction, which stays open."""
     row = connection.execute(
-        "SELECT verdict FROM _fire('s', timestamptz 'epoch' + %s * interval '1 microsecond',"
+        "SELECT verdict FROM _fire('', 's', timestamptz 'epoch' + %s * interval '1 microsecond',"
         " timestamptz 'epoch' + %s * interval '1 microsecond', %s, false)",
         [floor, instant, ONE_JOB],
     ).fetchone()
@@ -94,7 +94,7 @@ def test_the_databases_clock_decides(schema: Schema) -> None:
     async def check() -> None:
         async with opened(schema) as store:
             before = await store.now()
-            [known] = await store.know([a_schedule("s")])
+            [known] = await store.register([a_schedule("s")])
             after = await store.now()
             assert before <= known.known_since == known.floor_at == known.seen_at <= after
             soon = after + 3600 * SECOND
@@ -148,7 +148,9 @@ def test_a_rival_waits_for_an_operator(schema: Schema, change: str, answer: Fire
         async with opened(schema) as store:
             floor = await begin(store, schema, "s")
             with connect(schema) as operator:
-                operator.execute(sql.SQL("SELECT * FROM {}('s')").format(sql.Identifier(change)))
+                operator.execute(
+                    sql.SQL("SELECT * FROM {}('', 's')").format(sql.Identifier(change))
+                )
                 firing = asyncio.create_task(
                     store.fire("s", floor, floor + SECOND, [NewJob("rival")])
                 )
@@ -213,7 +215,7 @@ def test_opposite_orders_never_deadlock(pg: Cluster, schema: Schema) -> None:
             for step in range(6):
                 known = await asyncio.gather(
                     *(
-                        store.know([a_schedule(name) for name in order])
+                        store.register([a_schedule(name) for name in order])
                         for store, order in zip(stores, orders, strict=True)
                     )
                 )

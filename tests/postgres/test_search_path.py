@@ -22,9 +22,9 @@ from windlass.clock import Clock
 from windlass.store.port import Store
 from windlass.store.records import NewJob
 from windlass.stores.postgres import PostgresStore, graphile
-from windlass.stores.postgres.connection import Address
 from windlass.stores.postgres.examine import examine
 from windlass.stores.postgres.schema import prepare, script
+from windlass.stores.postgres_connections.address import ServerAddress
 from windlass.testing import contract
 
 TRAPS = "traps"
@@ -208,7 +208,7 @@ def test_an_enqueue_in_the_callers_transaction_runs_nothing_planted(trapped: str
 
 
 def test_looking_for_what_is_wrong_runs_nothing_planted(trapped: str) -> None:
-    found = examine(Address(trapped), "windlass", listens=True, pool_size=10)
+    found = examine(ServerAddress(trapped), "windlass", listens=True, pool_size=10)
     assert "database" in {finding.code for finding in found}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.simulation.plan import Plan, decode, encode, make_plan
+from tests.simulation.plan import SimulationPlan, decode, encode, make_plan
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Report, run
 
@@ -91,7 +91,7 @@ def explain(report: Report) -> str:
 def shrunk(report: Report) -> Report:
     """The report of the shortest plan that fails by the same code."""
 
-    def fails(plan: Plan) -> bool:
+    def fails(plan: SimulationPlan) -> bool:
         return run(plan).code == report.code
 
     return run(shrink(report.plan, fails))

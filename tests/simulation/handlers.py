@@ -46,7 +46,12 @@ def _answer(error: BaseException) -> str:
 
 def _written_by(run: Run) -> dict[str, Any]:
     """The payload of a job that exists if and only if the job of this run completed with it."""
-    return {"acts": [["return", 0.0]], "written_by": run.grant.job_id}
+    return {**_added_by(run), "written_by": run.grant.job_id}
+
+
+def _added_by(run: Run) -> dict[str, Any]:
+    """The payload of a job that is added by the handler of another."""
+    return {"acts": [["return", 0.0]], "added_by": run.grant.job_id}
 
 
 def _said(answer: Any) -> str:
@@ -133,7 +138,7 @@ async def _extend(run: Run, ctx: Context, seconds: float, *rest: float) -> Any:
 
 async def _add(run: Run, ctx: Context, seconds: float, *rest: float) -> Any:
     await _pause(seconds)
-    await ctx.add_job("plain", {"acts": [["return", 0.0]]})
+    await ctx.add_job("plain", _added_by(run))
 
 
 async def _transaction(run: Run, ctx: Context, seconds: float, after: float) -> Any:
@@ -152,7 +157,7 @@ async def _transaction(run: Run, ctx: Context, seconds: float, after: float) -> 
 
 async def _open_transaction(run: Run, ctx: Context, seconds: float, *rest: float) -> Any:
     async with ctx.transaction():
-        await ctx.add_job("plain", {"acts": [["return", 0.0]]})
+        await ctx.add_job("plain", _added_by(run))
         await _pause(seconds)
 
 
@@ -262,7 +267,7 @@ def _in_thread(word: str, seconds: float, run: Run, ctx: Any) -> Any:
         case "extend":
             ctx.extend(LONGER)
         case "add":
-            ctx.add_job("plain", {"acts": [["return", 0.0]]})
+            ctx.add_job("plain", _added_by(run))
     virtual_threads.sleep(seconds)
     match word:
         case "raise" | "cancel_itself":

@@ -17,7 +17,7 @@ from tests.simulation.plan import LEASE, Act
 from windlass.clock import Clock
 from windlass.model import payload as payloads
 from windlass.model.cron import Schedule
-from windlass.model.job import Job, JobState
+from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store.records import (
     Cancel,
     ClaimRequest,
@@ -86,7 +86,8 @@ class Grant:
     job_id: int
     number: int
     worker: str
-    queue: str | None
+    queue: tuple[str, str] | None
+    """It belongs to a tenant."""
     own_until: float
     """The end of a lease of its own, by the true time."""
     ended_at: float | None = None
@@ -133,6 +134,10 @@ class Ledger:
     beats: dict[str, float] = field(default_factory=dict)
     """When the lease of each worker ends, by the true time."""
     workers: dict[str, Worker] = field(default_factory=dict)
+    served: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The tenants of workers that do not serve all, by the worker's name."""
+    tenants: dict[int, str] = field(default_factory=dict)
+    """Of each job."""
     added: dict[int, int] = field(default_factory=dict)
     """The job that each request made or changed."""
     acknowledged: dict[int, int] = field(default_factory=dict)
@@ -239,12 +244,16 @@ class Ledger:
         """A request made a job, or changed one by its key."""
         if row.id not in self.created:
             self.created.append(row.id)
+        self.tenants[row.id] = row.tenant
         if new.task == "bare":
             self.bare.add(row.id)
         value = payloads.decode(new.payload)
         value = value[0] if isinstance(value, list) else value
         if "written_by" in value:
             self.children[value["written_by"]] += 1
+        parent = value.get("added_by")
+        if parent is not None and row.tenant != self.tenants[parent]:
+            self.violate("P12", f"job {parent} added job {row.id} to another tenant")
         request = value.get("n")
         if request is None:
             return
@@ -257,13 +266,15 @@ class Ledger:
         key = (lease.job_id, lease.deliveries)
         if key in self.grants:
             self.violate("I3", f"delivery {lease.deliveries} of job {lease.job_id} was used twice")
-        if lease.queue is not None:
+        queue = None if lease.queue is None else (lease.tenant, lease.queue)
+        if queue is not None:
             for grant in self.grants.values():
-                if grant.queue == lease.queue and grant.ended_at is None:
+                if grant.queue == queue and grant.ended_at is None:
                     self.violate("I8", f"queue {lease.queue} was given out twice")
-        self.grants[key] = Grant(
-            lease.job_id, lease.deliveries, lease.worker, lease.queue, own_until
-        )
+        served = self.served.get(lease.worker.partition(".")[0])
+        if self.tenants[lease.job_id] not in (served or (lease.tenant,)):
+            self.violate("P12", f"{lease.worker} was given job {lease.job_id} of another tenant")
+        self.grants[key] = Grant(lease.job_id, lease.deliveries, lease.worker, queue, own_until)
         self.note(lease.worker, f"claimed job {lease.job_id} delivery {lease.deliveries}")
 
     def ended(self, row: Row, how: str, outcome: Outcome | None) -> None:
@@ -401,7 +412,8 @@ class LedgerStore(MemoryStore):
             open_rows = [
                 other.id
                 for other in self._rows.values()
-                if other.key == new.key and other.state is not JobState.CANCELLED
+                if (other.key, other.tenant) == (new.key, new.tenant)
+                and other.state is not JobState.CANCELLED
             ]
             if len(open_rows) > 1:
                 ledger.violate("I8", f"key {new.key} is held by jobs {open_rows}")
@@ -434,11 +446,12 @@ class LedgerStore(MemoryStore):
         super()._end(row, outcome, now)
         self.ledger.ended(row, self._how, outcome)
 
-    def _file(self, row: Row) -> None:
-        super()._file(row)
-        if row.id in self.ledger.gone:
-            self.ledger.violate("I2", f"job {row.id} was completed twice")
-        self.ledger.gone[row.id] = "completed"
+    def _ended(self, row: Row, *, is_removed: bool = False) -> None:
+        super()._ended(row, is_removed=is_removed)
+        if row.state is JobState.COMPLETED:
+            if row.id in self.ledger.gone:
+                self.ledger.violate("I2", f"job {row.id} was completed twice")
+            self.ledger.gone[row.id] = "completed"
 
     def _commit(self, lease: Lease, steps: Sequence[_Step]) -> None:
         with self._as("commit"):
@@ -462,18 +475,18 @@ class LedgerStore(MemoryStore):
             self.ledger.ended(row, self._how, None)
         return super()._take_back(rows, max_resets, now)
 
-    async def cancel(self, ids: Sequence[int]) -> list[Job]:
+    async def cancel(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         for job_id in ids:
             row = self._rows.get(job_id)
             if row is not None and row.state is JobState.RUNNING:
                 self.ledger.grants[row.id, row.deliveries].is_cancel_asked = True
-        return await super().cancel(ids)
+        return await super().cancel(ids, tenant)
 
-    async def remove(self, key: str) -> Job | None:
-        row = self._keyed(key)
+    async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
+        row = self._keyed(key, tenant)
         if row is not None and row.state is not JobState.RUNNING:
             self.ledger.gone[row.id] = "removed"
-        return await super().remove(key)
+        return await super().remove(key, tenant)
 
     async def prune(self, limit: int) -> int:
         before = {*self._rows, *self._history}
@@ -481,9 +494,9 @@ class LedgerStore(MemoryStore):
         self._left(before, "pruned")
         return pruned
 
-    async def delete_failed(self, limit: int) -> int:
+    async def delete_failed(self, limit: int, tenant: str | None = None) -> int:
         before = {*self._rows, *self._history}
-        deleted = await super().delete_failed(limit)
+        deleted = await super().delete_failed(limit, tenant)
         self._left(before, "deleted")
         return deleted
 
@@ -491,16 +504,23 @@ class LedgerStore(MemoryStore):
         for job_id in before - {*self._rows, *self._history}:
             self.ledger.gone[job_id] = why
 
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
-        known = await super().know(wanted)
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
+        known = await super().register(wanted, tenant)
         if self.ledger.first_floor is None:
             self.ledger.first_floor = known[0].floor_at
         return known
 
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        fired = await super().fire(identifier, expected, until, jobs)
+        fired = await super().fire(identifier, expected, until, jobs, tenant)
         if fired.verdict is FireVerdict.APPLIED:
             for job in jobs:
                 assert job.run_at is not None

@@ -16,6 +16,8 @@ PRODUCER, OPERATOR = "producer", "operator"
 QUEUES = ("q0", "q1")
 KEYS = ("k0", "k1", "k2")
 FLAGS = ("red", "blue")
+TENANT = "acme"
+"""Of jobs that are not the default tenant's."""
 HOSTILE_PAYLOADS = True
 """Whether jobs may have payloads that cannot be decoded."""
 
@@ -62,9 +64,11 @@ class Settings(msgspec.Struct, frozen=True):
     has_schedule: bool = False
     forbids: bool = False
     """Worker w1 runs no job with the flag red."""
+    divides: bool = False
+    """Worker w1 runs jobs of acme alone."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class SimulationPlan(msgspec.Struct, frozen=True):
     """One run."""
 
     seed: int
@@ -76,7 +80,7 @@ class Plan(msgspec.Struct, frozen=True):
     def events(self) -> tuple[Action | Fault, ...]:
         return (*self.actions, *self.faults)
 
-    def with_events(self, events: list[Action | Fault]) -> Plan:
+    def with_events(self, events: list[Action | Fault]) -> SimulationPlan:
         return msgspec.structs.replace(
             self,
             actions=tuple(event for event in events if isinstance(event, Action)),
@@ -84,14 +88,14 @@ class Plan(msgspec.Struct, frozen=True):
         )
 
 
-def encode(plan: Plan) -> str:
+def encode(plan: SimulationPlan) -> str:
     return msgspec.json.format(msgspec.json.encode(plan), indent=1).decode()
 
 
-decode = msgspec.json.Decoder(Plan).decode
+decode = msgspec.json.Decoder(SimulationPlan).decode
 
 
-def make_plan(seed: int) -> Plan:
+def make_plan(seed: int) -> SimulationPlan:
     """The plan of a seed."""
     return _Maker(seed).make()
 
@@ -116,7 +120,7 @@ _WORKER_VERBS = {
     "retire": 1,
     "get": 2,
     "now": 4,
-    "know": 2,
+    "register": 2,
     "fire": 2,
     "introduce": 2,
     "stranded": 2,
@@ -146,7 +150,7 @@ class _Maker:
         # Some runs are about the keeper: its calls are slow while jobs go back and come again.
         self._is_about_keeper = self._chance.random() < 0.3
 
-    def make(self) -> Plan:
+    def make(self) -> SimulationPlan:
         chance = self._chance
         settings = Settings(
             workers=chance.choice((1, 1, 2) if self._is_about_keeper else (1, 2, 2, 3)),
@@ -159,6 +163,7 @@ class _Maker:
             begins_at=round(chance.uniform(0, 60), 1),
             has_schedule=chance.random() < 0.3,
             forbids=chance.random() < 0.2,
+            divides=chance.random() < 0.2,
         )
         self._workers = WORKERS[: settings.workers]
         actions = [self._add() for _ in range(chance.randint(4, 14))]
@@ -175,7 +180,7 @@ class _Maker:
         actions.sort(key=lambda action: action.at)
         counts = (8, 16) if self._is_about_keeper else (0, 3, 8, 20)
         faults = [self._fault() for _ in range(chance.choice(counts))]
-        return Plan(self._seed, settings, tuple(actions), tuple(faults))
+        return SimulationPlan(self._seed, settings, tuple(actions), tuple(faults))
 
     def _at(self, first: float = 0.0, last: float = CHAOS) -> float:
         return round(self._chance.uniform(first, last), 2)
@@ -196,6 +201,8 @@ class _Maker:
             )
         if chance.random() < 0.3:
             what["queue"] = chance.choice(QUEUES)
+        if chance.random() < 0.25:
+            what["tenant"] = TENANT
         if chance.random() < 0.2:
             what["priority"] = chance.choice((-5, 5))
         if chance.random() < 0.15:

@@ -9,6 +9,7 @@ from unittest import mock
 
 from msgspec.structs import replace
 
+from windlass.client import client
 from windlass.engine import outcomes
 from windlass.engine.claimer import Claimer
 from windlass.engine.delivery import Delivery
@@ -17,7 +18,7 @@ from windlass.engine.settler import Settler
 from windlass.engine.slots import Slots
 from windlass.errors import StoreError
 from windlass.model import payload as payloads
-from windlass.model.job import JobState
+from windlass.model.job import DEFAULT_TENANT, JobState
 from windlass.store import rules
 from windlass.store.records import (
     ClaimRequest,
@@ -41,10 +42,10 @@ def answers_by_job() -> AbstractContextManager[Any]:
 
     def obey(self: Keeper, renewal: Renewal, asked: Any) -> None:
         for job_id, reason in renewal.lost.items():
-            if (delivery := self._held.get(job_id)) is not None:
+            if (delivery := self._in_hand.get(job_id)) is not None:
                 delivery.stop(AbortReason(reason.value))
         for job_id in renewal.cancel:
-            if (delivery := self._held.get(job_id)) is not None:
+            if (delivery := self._in_hand.get(job_id)) is not None:
                 delivery.stop(AbortReason.CANCELLED)
 
     return mock.patch.object(Keeper, "_obey", obey)
@@ -119,12 +120,17 @@ def instants_fired_by_all() -> AbstractContextManager[Any]:
     fire = MemoryStore.fire
 
     async def fire_again(
-        self: MemoryStore, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self: MemoryStore,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        known = self._schedules.get(identifier)
+        known = self._schedules.get((tenant, identifier))
         if known is not None and known.floor_at != expected:
-            self._schedules[identifier] = replace(known, floor_at=expected)
-        return await fire(self, identifier, expected, until, jobs)
+            self._schedules[tenant, identifier] = replace(known, floor_at=expected)
+        return await fire(self, identifier, expected, until, jobs, tenant)
 
     return mock.patch.object(MemoryStore, "fire", fire_again)
 
@@ -205,6 +211,21 @@ def interruptions_charged() -> AbstractContextManager[Any]:
     return mock.patch.object(outcomes, "from_error", charge)
 
 
+def tenants_ignored() -> AbstractContextManager[Any]:
+    """A worker of some tenants is given the jobs of all."""
+    claim = MemoryStore.claim
+
+    async def claim_of_all(self: MemoryStore, request: ClaimRequest) -> list[Lease]:
+        return await claim(self, replace(request, tenants=None))
+
+    return mock.patch.object(MemoryStore, "claim", claim_of_all)
+
+
+def tenants_not_inherited() -> AbstractContextManager[Any]:
+    """What a handler adds belongs to the default tenant."""
+    return mock.patch.object(client, "tenant_inside", lambda store: None)
+
+
 PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "answers by job": (answers_by_job, "P5: .* was told .* while it held its lease"),
     "unaware of commits": (unaware_of_commits, "P6: .* after it had completed by itself"),
@@ -221,6 +242,8 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "killers": (killers_let_loose, "P10"),
     "counters": (jobs_counted_twice, "I11"),
     "interruptions": (interruptions_charged, "I2: .* settled as Fail"),
+    "tenants of workers": (tenants_ignored, "P12: .* was given job"),
+    "tenants of handlers": (tenants_not_inherited, "P12: .* to another tenant"),
     "lost settlements": (settlements_not_repeated, "P3: jobs do not end|P7|I10"),
 }
 """What is planted, and what the simulation says of it."""

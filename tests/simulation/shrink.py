@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.simulation.plan import Action, Fault, Plan, Settings
+from tests.simulation.plan import Action, Fault, Settings, SimulationPlan
 
 Event = Action | Fault
-Fails = Callable[[Plan], bool]
+Fails = Callable[[SimulationPlan], bool]
 
 
-def shrink(plan: Plan, fails: Fails, *, most: int = 600) -> Plan:
+def shrink(plan: SimulationPlan, fails: Fails, *, most: int = 600) -> SimulationPlan:
     """The shortest plan found in at most `most` runs; `fails` says whether one still does.
 
     Events go first, in halves, quarters and so on down to single ones (delta debugging), then what
@@ -24,12 +24,12 @@ def shrink(plan: Plan, fails: Fails, *, most: int = 600) -> Plan:
 
 
 class _Shrinker:
-    def __init__(self, plan: Plan, fails: Fails, most: int) -> None:
+    def __init__(self, plan: SimulationPlan, fails: Fails, most: int) -> None:
         self._plan = plan
         self._fails = fails
         self._left = most
 
-    def shrink(self) -> Plan:
+    def shrink(self) -> SimulationPlan:
         while True:
             before = self._plan
             self._drop_events()
@@ -39,7 +39,7 @@ class _Shrinker:
             if self._plan == before or self._left <= 0:
                 return self._plan
 
-    def _try(self, plan: Plan) -> bool:
+    def _try(self, plan: SimulationPlan) -> bool:
         if plan == self._plan or self._left <= 0:
             return False
         self._left -= 1
@@ -63,7 +63,7 @@ class _Shrinker:
                 return
             size = max(1, size // 2)
 
-    def _smaller_settings(self) -> Iterator[Plan]:
+    def _smaller_settings(self) -> Iterator[SimulationPlan]:
         simplest = Settings()
         for name in Settings.__struct_fields__:
             plain = {name: getattr(simplest, name)}
@@ -86,7 +86,9 @@ class _Shrinker:
         return self._try(replace(self._plan, actions=tuple(actions)))
 
 
-_OPTIONS = ("key_mode", "key", "queue", "priority", "flags", "delay", "keep", "max_attempts")
+_OPTIONS = (
+    *("key_mode", "key", "queue", "tenant", "priority", "flags", "delay", "keep", "max_attempts"),
+)
 
 
 def _simpler(what: dict[str, Any]) -> Iterator[dict[str, Any]]:

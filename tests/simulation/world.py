@@ -21,9 +21,10 @@ from tests.simulation.plan import (
     OPERATOR,
     PRODUCER,
     REAP,
+    TENANT,
     WORKERS,
     Action,
-    Plan,
+    SimulationPlan,
 )
 from tests.simulation.virtual_threads import (
     PROCESS,
@@ -39,7 +40,7 @@ from windlass.engine.scheduler import Scheduling
 from windlass.engine.task_handler import Defaults, TaskHandler
 from windlass.errors import StoreError
 from windlass.model.cron import Schedule
-from windlass.model.job import JobSpec, JobState
+from windlass.model.job import DEFAULT_TENANT, JobSpec, JobState
 from windlass.model.retry import Retry
 from windlass.observe.events import Events
 from windlass.observe.logs import Scoped
@@ -71,7 +72,7 @@ REGISTRY = handlers.make_registry()
 class Report:
     """What became of a run."""
 
-    plan: Plan
+    plan: SimulationPlan
     violations: list[str] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
 
@@ -81,7 +82,7 @@ class Report:
         return self.violations[0].partition(":")[0] if self.violations else ""
 
 
-def run(plan: Plan) -> Report:
+def run(plan: SimulationPlan) -> Report:
     """Run a plan to its end; whatever is wrong is in the report."""
     loop = SimulationLoop(_LIMIT)
     state = random.getstate()
@@ -203,7 +204,7 @@ class SimulatedEngine(Engine):
         assert isinstance(lifeline, ActorLifeline)
         self.lifeline = lifeline
         super()._host(lifeline)
-        return KeeperInThread(self._leases, lifeline, self._logger)
+        return KeeperInThread(self._keeper, lifeline, self._logger)
 
 
 class WorkerProcess:
@@ -259,6 +260,7 @@ class WorkerProcess:
             max_resets=MAX_RESETS,
             prefetch=settings.prefetch,
             forbidden_flags=["red"] if is_forbidding else None,
+            tenants=self.world.ledger.served.get(self.name),
         )
         schedules = [SCHEDULE] if settings.has_schedule else []
         self.engine = SimulatedEngine(
@@ -346,7 +348,13 @@ def _client(store: Store) -> Client:
     async def opened() -> Store:
         return store
 
-    return Client(opened, _preparer(), keep=lambda task: None, max_resets=lambda: MAX_RESETS)
+    return Client(
+        opened,
+        _preparer(),
+        keep=lambda task: None,
+        max_resets=lambda: MAX_RESETS,
+        tenant=lambda: None,
+    )
 
 
 def _preparer() -> Preparer:
@@ -356,10 +364,12 @@ def _preparer() -> Preparer:
 class World:
     """One run."""
 
-    def __init__(self, plan: Plan, loop: SimulationLoop) -> None:
+    def __init__(self, plan: SimulationPlan, loop: SimulationLoop) -> None:
         self.plan = plan
         self.loop = loop
         self.ledger = Ledger(loop.time)
+        if plan.settings.divides:
+            self.ledger.served["w1"] = (TENANT,)
         settings = plan.settings
         self.clocks = {
             name: SimulatedClock(loop, settings.begins_at) for name in ("database", *WORKERS)
@@ -441,6 +451,7 @@ class World:
         names = ("queue", "key", "key_mode", "priority", "flags", "delay", "keep", "max_attempts")
         options = {name: what[name] for name in names if name in what}
         [new] = _preparer().prepare([_spec(task, payload, options)])
+        new.tenant = what.get("tenant", DEFAULT_TENANT)
         for _ in range(3):
             try:
                 [job] = await self.producer._do("enqueue", [new])
@@ -503,7 +514,7 @@ class World:
         await asyncio.gather(*self._doing)
         for name in ("plain",):
             await self.store.resume(task=name)
-        for queue in (*self.store._paused_queues,):
+        for queue in (await self.store.paused()).queues:
             await self.store.resume(queue=queue)
         await self.store.resume_schedule(SCHEDULE.identifier)
         begin = self.loop.time()
@@ -546,7 +557,7 @@ class World:
         return not rows and not self.ledger.active and self._is_schedule_done(now)
 
     def _is_schedule_done(self, now: int) -> bool:
-        known = self.store._schedules.get(SCHEDULE.identifier)
+        known = self.store._schedules.get((DEFAULT_TENANT, SCHEDULE.identifier))
         if known is None:
             return True
         return next(SCHEDULE.timetable.between(known.floor_at, now), None) is None
@@ -565,7 +576,7 @@ class World:
         ledger.check_requests()
         ledger.check_jobs(self.store)
         ledger.check_schedule(
-            self.store._schedules.get(SCHEDULE.identifier),
+            self.store._schedules.get((DEFAULT_TENANT, SCHEDULE.identifier)),
             self.clocks["database"].now(),
             is_paused=self.is_schedule_paused,
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.results import machine, now
 from tests.soak import verdict
-from tests.soak.course import Plan, Report, run
+from tests.soak.course import Report, SoakPlan, run
 from tests.soak.sites import STORES
 
 TITLES = {"postgres": "PostgreSQL 18", "sqlite": "SQLite"}
@@ -25,7 +25,7 @@ class Runs:
     """All stores at once, each in a thread: a load far below the limit leaves room for both, and
     what lasts half an hour should not last an hour."""
 
-    def __init__(self, stores: list[str], plan: Plan) -> None:
+    def __init__(self, stores: list[str], plan: SoakPlan) -> None:
         self.reports: dict[str, Report] = {}
         self.errors: dict[str, BaseException] = {}
         self.interrupted = threading.Event()
@@ -68,7 +68,7 @@ def told(report: Report) -> str:
     return "\n".join(lines)
 
 
-def encoded(reports: list[Report], plan: Plan) -> dict[str, Any]:
+def encoded(reports: list[Report], plan: SoakPlan) -> dict[str, Any]:
     runs = [
         {**asdict(report), "title": TITLES[report.store], "findings": list(report.findings)}
         for report in reports
@@ -91,7 +91,7 @@ def main() -> int:
     stores = options.stores or list(STORES)
     if unknown := set(stores) - set(STORES):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are: {', '.join(STORES)}")
-    plan = Plan(options.minutes * 60, options.rate)
+    plan = SoakPlan(options.minutes * 60, options.rate)
     runs = Runs(stores, plan)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: runs.interrupted.set())

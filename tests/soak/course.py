@@ -29,7 +29,7 @@ class InterruptedRun(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class SoakPlan:
     """What to run. `plant` is a defect on purpose: "descriptors", "memory" or "loss"."""
 
     seconds: float
@@ -68,7 +68,7 @@ def is_meant_to_fail(job: Job) -> bool:
 
 def run(
     store: str,
-    plan: Plan,
+    plan: SoakPlan,
     interrupted: threading.Event,
     say: Callable[[str], None] = lambda line: None,
 ) -> Report | None:
@@ -92,7 +92,7 @@ def run(
 
 class Course:
     def __init__(
-        self, here: Site, plan: Plan, interrupted: threading.Event, say: Callable[[str], None]
+        self, here: Site, plan: SoakPlan, interrupted: threading.Event, say: Callable[[str], None]
     ) -> None:
         self._site = here
         self._plan = plan

@@ -16,7 +16,7 @@ from tests.faults.kit import until
 from tests.faults.processes import ROOT
 from tests.patience import PATIENCE
 from tests.postgres.cluster import children, lives
-from tests.soak.course import Plan, Report, run
+from tests.soak.course import Report, SoakPlan, run
 
 SHORT = 24.0
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def soak(store: str, plant: str = "") -> Report:
     said: list[str] = []
-    plan = Plan(SHORT, sample_every=0.5, plant=plant)
+    plan = SoakPlan(SHORT, sample_every=0.5, plant=plant)
     report = run(store, plan, threading.Event(), said.append)
     assert report is not None
     return report

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+import textwrap
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from tests.patience import PATIENCE
+from windlass import App
 from windlass.clock import SYSTEM, Clock
 from windlass.store.records import ClaimRequest, Lease, NewJob
 from windlass.stores.sqlite import SqliteStore
@@ -24,6 +27,14 @@ T = TypeVar("T")
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
+
+
+def guarded(app: App, body: Callable[[], Awaitable[Any]]) -> Any:
+    async def whole() -> Any:
+        async with app:
+            return await asyncio.wait_for(body(), PATIENCE)
+
+    return asyncio.run(whole())
 
 
 @asynccontextmanager
@@ -43,10 +54,8 @@ async def opened(
 
 
 async def take(store: SqliteStore, worker: str = "w", limit: int = 100, **more: Any) -> list[Lease]:
-    request = ClaimRequest(
-        worker=worker, tasks=("t", "u"), limit=limit, **{"suspects": 100, **more}
-    )
-    return await store.claim(request)
+    options = {"tasks": ("t", "u"), "suspects": 100, **more}
+    return await store.claim(ClaimRequest(worker=worker, limit=limit, **options))
 
 
 def jobs(number: int, **options: Any) -> list[NewJob]:
@@ -71,6 +80,19 @@ def child(command: str, *arguments: object, **options: Any) -> subprocess.Popen[
         text=True,
         **options,
     )
+
+
+def script(text: str, *arguments: object) -> Any:
+    """Run a program of its own; the JSON it printed last. A crash is a failed test."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(text), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr}"
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def finish(process: subprocess.Popen[str], said: str = "") -> str:

@@ -113,7 +113,7 @@ def test_a_newer_migration_is_applied_to_an_older_file(
     path = tmp_path / "jobs.db"
     real = schema.migrations()
     more = Migration(
-        len(real) + 1, "more", False, "ALTER TABLE windlass_jobs ADD COLUMN tenant TEXT;"
+        len(real) + 1, "more", False, "ALTER TABLE windlass_jobs ADD COLUMN novelty TEXT;"
     )
 
     async def add() -> None:
@@ -127,7 +127,7 @@ def test_a_newer_migration_is_applied_to_an_older_file(
         run(add())
     run(add())
     with closing(plain(path)) as connection:
-        assert connection.execute("SELECT tenant FROM windlass_jobs").fetchone() == (None,)
+        assert connection.execute("SELECT novelty FROM windlass_jobs").fetchone() == (None,)
 
 
 def test_a_handlers_plain_connection_waits_for_its_turn(tmp_path: Path) -> None:

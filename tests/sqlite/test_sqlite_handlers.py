@@ -1,4 +1,4 @@
-"""Handlers on a real file: their transactions, and the jobs they add inside them."""
+"""Handlers on a real file: their transactions, the jobs they add inside them, what they log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.sqlite.sqlite_kit import guarded, script
 from windlass import App, Context, JobState, SyncContext
+from windlass.errors import PayloadTooLargeError
+from windlass.stores.sqlite import SqliteStore
 
 
 @pytest.fixture
@@ -95,7 +98,7 @@ def test_a_plain_function_adds_inside_its_transaction_too(app: App, tmp_path: Pa
         await app.run_once(only=["effect"])
         return await app.client.list_jobs()
 
-    assert [job.payload for job in run(app, body)] == [{"n": 1}, {"n": 2}]
+    assert [job.payload for job in run(app, body)] == [{"n": 2}, {"n": 1}]
     assert rows(tmp_path) == [(7,)]
 
 
@@ -207,6 +210,42 @@ def test_a_statement_ends_when_its_handler_is_told_to_stop(app: App, kind: str, 
     assert "timeout" in job.last_error
 
 
+def test_a_timeout_inside_a_long_statement_fails_the_attempt_and_rolls_back(tmp_path: Path) -> None:
+    said = script(
+        """
+        import asyncio, json, sqlite3, sys
+        from windlass import App, Context
+
+        app = App(f"sqlite:///{sys.argv[1]}", synchronous="normal")
+
+        @app.task(timeout=0.1, max_attempts=1)
+        async def slow(ctx: Context) -> None:
+            async with ctx.transaction() as tx:
+                await tx.execute("CREATE TABLE big (n)")
+                await tx.execute(
+                    "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c"
+                    " WHERE n < 600000) INSERT INTO big SELECT n FROM c"
+                )
+
+        async def main():
+            for _ in range(5):
+                await slow.aenqueue()
+                await app.run_once()
+            errors = [job.last_error for job in await app.client.list_jobs(state="failed")]
+            await app.close()
+            connection = sqlite3.connect(sys.argv[1])
+            tables = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'big'")
+            print(json.dumps({"errors": errors, "tables": tables.fetchall()}))
+
+        asyncio.run(main())
+        """,
+        tmp_path / "jobs.db",
+    )
+    assert len(said["errors"]) == 5
+    assert all(error.startswith("TimeoutError") for error in said["errors"])
+    assert said["tables"] == []
+
+
 def test_a_blocking_connection_on_the_loop_is_refused(app: App) -> None:
     @app.task(max_attempts=1)
     async def effect(ctx: Context) -> None:
@@ -259,3 +298,42 @@ def test_a_failure_shows_the_handler_and_not_the_way_there(app: App) -> None:
     error = run(app, body).last_error
     assert error.startswith("ValueError: mine\n\nTraceback")
     assert "test_sqlite_handlers.py" in error and "task_handler.py" not in error
+
+
+def test_a_chatty_job_keeps_its_last_entries_and_writes_few_times(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path}/jobs.db", synchronous="normal")
+
+    @app.task(keep=60)
+    async def chatty(ctx: Context) -> None:
+        for number in range(5_000):
+            ctx.log(f"entry {number}")
+
+    async def body() -> Any:
+        assert isinstance(app.store, SqliteStore)
+        job = await chatty.aenqueue()
+        before = app.store.commits
+        await app.run_once()
+        return await app.client.get_job(job.id), app.store.commits - before
+
+    job, commits = guarded(app, body)
+    assert job.log == tuple(f"entry {number}" for number in range(4_800, 5_000))
+    assert commits <= 400
+
+
+def test_an_entry_larger_than_16_kib_is_refused(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path}/jobs.db", synchronous="normal")
+
+    @app.task(keep=60)
+    async def large(ctx: Context) -> str:
+        ctx.log("x" * 16_000)
+        with pytest.raises(PayloadTooLargeError):
+            ctx.log("x" * 17_000)
+        return "refused"
+
+    async def body() -> Any:
+        job = await large.aenqueue()
+        await app.run_once()
+        return await app.client.get_job(job.id)
+
+    job = guarded(app, body)
+    assert (job.output, len(job.log)) == ("refused", 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.sqlite.sqlite_kit import jobs, opened, plain, run, take, until
 from windlass.errors import ConfigError, StoreBusyError, StoreUnavailableError
 from windlass.model.job import JobState
@@ -180,3 +182,43 @@ def test_a_joined_serial_queue_stays_serial(path: Path) -> None:
                 assert leases == []
 
     run(scenario())
+
+
+def test_a_keyed_job_joined_in_autocommit_waits_for_a_busy_writer(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+
+    async def make() -> None:
+        async with opened(path):
+            pass
+
+    run(make())
+    enough = threading.Event()
+    written = 0
+
+    def own_connection() -> sqlite3.Connection:
+        connection = plain(path, isolation_level=None, timeout=30)
+        connection.execute("PRAGMA synchronous = OFF")  # many short transactions, no disk
+        return connection
+
+    def write() -> None:
+        nonlocal written
+        with closing(own_connection()) as connection:
+            connection.execute("CREATE TABLE own (n)")
+            while not enough.is_set():
+                connection.execute("INSERT INTO own VALUES (1)")
+                written += 1
+                enough.wait(0.0002)  # the lock must be free now and then
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        run(until(lambda: written > 0))
+        with closing(own_connection()) as connection:
+            joined = SqliteStore(path).joined(connection)
+            for number in range(200):
+                joined.enqueue([NewJob("t", key=f"k{number % 50}")])
+            [rows] = connection.execute("SELECT count(*) FROM windlass_jobs").fetchone()
+    finally:
+        enough.set()
+        writer.join(PATIENCE)
+    assert rows == 50

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE
-from tests.sqlite.sqlite_kit import jobs, opened, plain, run, take, until
+from tests.sqlite.sqlite_kit import guarded, jobs, opened, plain, run, take, until
+from windlass import App
 from windlass.errors import (
     LeaseLostError,
     StoreBusyError,
@@ -412,3 +413,54 @@ def test_a_transaction_in_a_thread_holds_up_writers_but_not_leases(tmp_path: Pat
             assert sum((await store.counts()).values()) == 0
 
     run(scenario())
+
+
+def test_a_worker_whose_loop_ended_lets_its_leases_run_out(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    app = App(url, synchronous="normal", lease=1.0)
+
+    @app.task(name="t")
+    async def held() -> None:
+        started.set()
+        await asyncio.sleep(1_000)
+
+    started = threading.Event()
+    before = set(threading.enumerate())
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def main() -> None:
+        loops.append(asyncio.get_running_loop())
+        await held.aenqueue()
+        await app.run(handle_signals=False, concurrency=1)
+        await until(started.is_set)
+        raise ValueError("the request failed")
+
+    with pytest.raises(ValueError, match="the request failed"):
+        asyncio.run(main())
+    for task in asyncio.all_tasks(loops.pop()):
+        # The slot's last word, begun when the loop ended: no loop can end it any more.
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    keepers = [
+        thread
+        for thread in set(threading.enumerate()) - before
+        if thread.name.startswith("windlass-keeper")
+    ]
+    for keeper in keepers:
+        keeper.join(10)
+    assert not any(keeper.is_alive() for keeper in keepers)
+
+    other = App(url, synchronous="normal", lease=1.0, reap_interval=0.2)
+
+    @other.task(name="t", keep=60)
+    async def again() -> None: ...
+
+    async def take_over() -> JobState:
+        runner = await other.run(handle_signals=False)
+        while (await other.client.counts())["completed"] == 0:
+            await asyncio.sleep(0.05)
+        [job] = await other.client.list_jobs()
+        await runner.stop()
+        return job.state
+
+    assert guarded(other, take_over) is JobState.COMPLETED
+    asyncio.run(asyncio.wait_for(app.close(), PATIENCE))

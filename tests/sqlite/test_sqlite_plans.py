@@ -10,49 +10,66 @@ from typing import Any
 
 import pytest
 
-from windlass.store.records import COMPLETE, ClaimRequest, NewJob
+from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob
 from windlass.stores.sqlite import admin, upkeep
-from windlass.stores.sqlite.claim import PastHeads, claim, leases_of, must_write
+from windlass.stores.sqlite.claim import ClaimMemory, claim, leases_of, must_write
 from windlass.stores.sqlite.connection import Session, connect
 from windlass.stores.sqlite.enqueue import Enqueue
 from windlass.stores.sqlite.schema import migrate
 from windlass.stores.sqlite.settle import Settle
-from windlass.stores.sqlite.statements import SQL, for_tasks
+from windlass.stores.sqlite.statements import SQL, Branches, for_branches
 
 NOW = 1_767_225_600_000_000
 REQUEST = ClaimRequest(worker="w", tasks=("t", "u", "v"), limit=50)
 
 NOISE = """
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :each)
-INSERT INTO windlass_jobs (task, payload, state, run_at, queue, finished_at, created_at, updated_at)
-SELECT :task, '{}', :state, :run_at + i, :queue, :finished_at, 0, 0 FROM n
+INSERT INTO windlass_jobs
+  (task, payload, state, run_at, queue, finished_at, tenant, created_at, updated_at)
+SELECT :task, '{}', :state, :run_at + i, :queue, :finished_at, :tenant, 0, 0 FROM n
 """
 
 
-def _noisy(path: Path, rows: int) -> sqlite3.Connection:
-    """Future, foreign, stuck and dead jobs, a quarter each."""
+def _empty(path: Path) -> sqlite3.Connection:
     connection = connect(str(path), "normal", make=True)
     migrate(connection, str(path), 1.0)
+    return connection
+
+
+def _noisy(path: Path, rows: int) -> sqlite3.Connection:
+    """Future, foreign, stuck, held, parked, another tenant's and dead jobs, as many of each."""
+    connection = _empty(path)
     connection.execute("BEGIN")
-    for task, state, run_at, queue, finished_at in (
-        ("t", "scheduled", NOW + 10**12, None, None),
-        ("foreign", "ready", 0, None, None),
-        ("t", "waiting", 0, "stuck", None),
-        ("t", "failed", 0, None, 1),
-    ):
+    noise = (
+        ("t", "scheduled", NOW + 10**12, None, None, ""),
+        ("foreign", "ready", 0, None, None, ""),
+        ("foreign", "ready", 0, None, None, "other"),
+        ("t", "waiting", 0, "stuck", None, ""),
+        ("t", "waiting", 0, "held", None, ""),
+        ("t", "waiting", 0, None, None, "other"),
+        ("t", "failed", 0, None, 1, ""),
+    )
+    for task, state, run_at, queue, finished_at, tenant in noise:
         parameters = {
-            "each": rows // 4,
+            "each": rows // len(noise),
             "task": task,
             "state": state,
             "run_at": run_at,
             "queue": queue,
             "finished_at": finished_at,
+            "tenant": tenant,
         }
         connection.execute(NOISE, parameters)
     connection.execute(
         "INSERT INTO windlass_jobs (task, payload, state, run_at, queue, created_at, updated_at)"
         " VALUES ('foreign', '{}', 'running', 0, 'stuck', 0, 0)"
     )
+    connection.execute(
+        "INSERT INTO windlass_jobs (task, payload, state, run_at, queue, is_strict, holds,"
+        " finished_at, created_at, updated_at)"
+        " VALUES ('t', '{}', 'failed', 0, 'held', 1, 1, 1, 0, 0)"
+    )
+    connection.execute("INSERT INTO windlass_paused VALUES ('other', 'task', 't')")
     connection.execute("COMMIT")
     return connection
 
@@ -78,7 +95,26 @@ def _plan(connection: sqlite3.Connection, sql: str) -> list[str]:
 HOT = {
     "claim_ready": ["INDEX windlass_jobs_ready (task=?)", "INTEGER PRIMARY KEY"],
     "claim_chosen": ["INDEX windlass_jobs_ready (task=?)", "INTEGER PRIMARY KEY"],
-    "peek_ready": ["windlass_jobs_ready (task=?)"],
+    "peek_ready": [
+        "windlass_jobs_ready (task=?)",
+        "windlass_jobs_ready_others (task=?)",
+        "windlass_jobs_ready_tenant (tenant=? AND task=?)",
+    ],
+    "peek_others": ["windlass_jobs_ready_others (task>?)"],
+    "find_branches": [
+        "windlass_jobs_ready (task=?)",
+        "windlass_jobs_ready_others (task=?)",
+        "windlass_jobs_ready_tenant (tenant=? AND task=?)",
+    ],
+    "list_tasks": [
+        "windlass_jobs_ready (task>?)",
+        "windlass_jobs_ready_others (task>?)",
+        "windlass_jobs_ready_tenant (tenant=? AND task>?)",
+        "windlass_jobs_waiting_task (task>?)",
+    ],
+    "park_jobs": ["windlass_jobs_ready_tenant (tenant=? AND task=?)"],
+    "unpark_jobs": ["windlass_jobs_waiting (queue=? AND tenant=?)"],
+    "list_waiting_queues": ["windlass_jobs_waiting_task (task=? AND tenant=?"],
     "peek_due": ["windlass_jobs_scheduled (run_at<?)"],
     "read_due": ["windlass_jobs_scheduled (run_at<?)"],
     "next_due": ["windlass_jobs_scheduled"],
@@ -87,15 +123,39 @@ HOT = {
     "delete_completed": ["INTEGER PRIMARY KEY"],
     "delete_completed_pairs": ["INTEGER PRIMARY KEY"],
     "keep_completed": ["INTEGER PRIMARY KEY"],
-    "demote_heads": ["windlass_jobs_active (queue=?)", "windlass_jobs_waiting (queue=?"],
-    "admit_heads": ["windlass_jobs_active (queue=?)", "windlass_jobs_waiting (queue=?)"],
-    "find_past_heads": ["windlass_jobs_waiting_task (task=?", "windlass_jobs_active (queue=?)"],
+    "demote_heads": [
+        "windlass_jobs_active (queue=? AND tenant=?)",
+        "windlass_jobs_waiting (queue=? AND tenant=?",
+        "windlass_jobs_holding (queue=? AND tenant=?",
+    ],
+    "admit_heads": [
+        "windlass_jobs_active (queue=? AND tenant=?)",
+        "windlass_jobs_waiting (queue=? AND tenant=?)",
+        "windlass_jobs_holding (queue=? AND tenant=?)",
+    ],
+    "demote_heads_of_others": ["windlass_jobs_active (queue=? AND tenant=?)"],
+    "admit_heads_of_others": ["windlass_jobs_waiting (queue=? AND tenant=?)"],
+    "find_past_heads": [
+        "windlass_jobs_waiting_task (task=? AND tenant=? AND queue>?)",
+        "windlass_jobs_waiting_task (task=? AND tenant>?)",
+        "windlass_jobs_waiting_task (task=? AND tenant=? AND queue=?)",
+        "windlass_jobs_active (queue=? AND tenant=?)",
+        "windlass_jobs_holding (queue=? AND tenant=?)",
+    ],
     "read_expired": ["windlass_jobs_running (worker=?)"],
     "read_held": ["windlass_jobs_running (worker=?)"],
     "delete_dead_workers": ["windlass_jobs_running (worker=?)"],
     "clamp_leases": ["windlass_jobs_running (worker=?)"],
-    "find_stranded": ["windlass_jobs_ready (task>?)", "windlass_jobs_waiting_task (task>?)"],
-    "read_keyed": ["windlass_jobs_key (key=?)"],
+    "find_stranded": [
+        "windlass_jobs_ready (task>?)",
+        "windlass_jobs_ready_others (task>?)",
+        "windlass_jobs_waiting_task (task>?)",
+        "windlass_jobs_ready (task=?)",
+        "windlass_jobs_ready_others (task=?)",
+        "windlass_jobs_waiting_task (task=?)",
+    ],
+    "read_keyed": ["windlass_jobs_key (key=? AND tenant=?)"],
+    "read_keyed_of_others": ["windlass_jobs_key (key=? AND tenant=?)"],
     "read_jobs": ["INTEGER PRIMARY KEY"],
     "update_jobs": ["INTEGER PRIMARY KEY"],
     "check_leases": ["INTEGER PRIMARY KEY"],
@@ -103,11 +163,15 @@ HOT = {
     "peek_prune": ["windlass_history_expires", "windlass_jobs_cancelled (finished_at<?)"],
     "prune_history": ["windlass_history_expires (expires_at<?)"],
     "prune_cancelled": ["windlass_jobs_cancelled (finished_at<?)"],
-    "delete_failed": ["windlass_jobs_ended (state=?)"],
+    "read_failed": ["windlass_jobs_ended (state=?)"],
     "find_ended": ["windlass_jobs_ended (state=?"],
+    "read_failed_of_others": ["windlass_jobs_ended_tenant (tenant=? AND state=?)"],
+    "find_ended_of_others": ["windlass_jobs_ended_tenant (tenant=? AND state=?"],
+    "find_jobs_of_others": ["windlass_jobs_tenant (tenant=? AND rowid<?)"],
+    "find_history_of_others": ["windlass_history_tenant (tenant=? AND rowid<?)"],
 }
-SORTS_A_FEW = {"read_expired", "read_held"}
-"""These sort what dead workers held, never the backlog."""
+SORTS_A_FEW = {"read_expired", "read_held", "find_branches", "list_tasks", "park_jobs"}
+"""These sort what dead workers held, or the tasks of a claim, never the backlog."""
 
 WALKS_A_PARTIAL_INDEX = {"next_due"}
 
@@ -124,11 +188,30 @@ def test_the_plan_of(name: str, noisy: sqlite3.Connection) -> None:
             assert "TEMP B-TREE" not in step, plan
 
 
+WALKS = {
+    "windlass_jobs_ready (task=?)": Branches(of_default=5),
+    "windlass_jobs_ready_others (task=?)": Branches(of_others=5),
+    "windlass_jobs_ready_tenant (tenant=? AND task=?)": Branches(of_one=5),
+}
+
+
+@pytest.mark.parametrize("index", WALKS)
 @pytest.mark.parametrize("name", ["claim_ready", "claim_chosen"])
-def test_many_tasks_are_merged_not_sorted(name: str, noisy: sqlite3.Connection) -> None:
-    plan = _plan(noisy, for_tasks(name, 5))
+def test_many_branches_are_merged_not_sorted(
+    name: str, index: str, noisy: sqlite3.Connection
+) -> None:
+    """Each walks its own index, and none of another owner's."""
+    plan = _plan(noisy, for_branches(name, WALKS[index]))
     assert any("MERGE" in step for step in plan), plan
-    assert sum("windlass_jobs_ready (task=?)" in step for step in plan) == 5
+    assert sum(index in step for step in plan) == 5, plan
+    assert not any(other in step for other in WALKS if other != index for step in plan), plan
+    assert not any("TEMP B-TREE" in step or step.startswith("SCAN windlass") for step in plan)
+
+
+def test_a_claim_of_every_tenant_merges_two_branches_a_task(noisy: sqlite3.Connection) -> None:
+    plan = _plan(noisy, for_branches("claim_ready", Branches(3, 3)))
+    for index in ("windlass_jobs_ready (task=?)", "windlass_jobs_ready_others (task=?)"):
+        assert sum(index in step for step in plan) == 3, plan
     assert not any("TEMP B-TREE" in step or step.startswith("SCAN windlass") for step in plan)
 
 
@@ -161,8 +244,8 @@ def _cycle(db: Session, request: ClaimRequest) -> None:
     db.control("BEGIN IMMEDIATE")
     Enqueue(new)(db, NOW)
     Enqueue([NewJob("t", key="k"), NewJob("t", key="k", queue="stuck")])(db, NOW)
-    assert must_write(db, request, NOW, PastHeads())
-    leases = leases_of(claim(db, request, NOW, PastHeads()))
+    assert must_write(db, request, NOW, ClaimMemory())
+    leases = leases_of(claim(db, request, NOW, ClaimMemory()))
     assert len(leases) > 30
     assert {answer.verdict for answer in Settle([(x, COMPLETE) for x in leases])(db, NOW)} == {
         "applied"
@@ -170,8 +253,8 @@ def _cycle(db: Session, request: ClaimRequest) -> None:
     upkeep.promote(db, 100, NOW)
     reaper.reap(db, 100, 5, NOW)
     upkeep.prune(db, 100, NOW)
-    admin.pause(db, None, "a")
-    admin.resume(db, None, "a")
+    admin.pause(db, None, "a", "")
+    admin.resume(db, None, "a", "")
     db.control("ROLLBACK")
 
 
@@ -204,3 +287,150 @@ def test_noise_costs_nothing(tmp_path: Path, request_: ClaimRequest) -> None:
     assert quiet > 100, "the counter counts"
     assert much <= little * 1.05, (quiet, little, much)
     assert much <= quiet * 1.5, (quiet, little, much)
+
+
+# ── tenants ──
+
+
+def _with_backlog_of_others(path: Path, rows: int) -> sqlite3.Connection:
+    """Jobs of another tenant that a worker could run: ready, and behind the heads of queues."""
+    connection = _empty(path)
+    db = Session(connection)
+    db.control("BEGIN IMMEDIATE")
+    Enqueue([NewJob("t", priority=-1, tenant="other")] * rows)(db, NOW)
+    Enqueue([NewJob("t", queue=f"q{n % 7}", tenant="other") for n in range(rows)])(db, NOW)
+    db.control("COMMIT")
+    return connection
+
+
+def _claim_for(db: Session, tenant: str, *, past_heads: bool, tasks: tuple[str, ...] | None) -> int:
+    """A worker of one tenant adds, looks and claims; how many jobs it gets."""
+    request = ClaimRequest(
+        "w", tasks, limit=50, tenants=(tenant,), suspects=5, past_heads=past_heads
+    )
+    new = [NewJob("t", queue=queue, tenant=tenant) for queue in (None, None, "q1", "q2")] * 4
+    db.control("BEGIN IMMEDIATE")
+    must_write(db, request, NOW, ClaimMemory())
+    Enqueue(new)(db, NOW)
+    assert must_write(db, request, NOW, ClaimMemory())
+    leases = leases_of(claim(db, request, NOW, ClaimMemory()))
+    assert {lease.tenant for lease in leases} == {tenant}
+    Settle([(lease, COMPLETE) for lease in leases])(db, NOW)
+    admin.pause(db, None, "q1", tenant)
+    admin.resume(db, None, "q1", tenant)
+    db.control("ROLLBACK")
+    return len(leases)
+
+
+@pytest.mark.parametrize("tasks", [("t", "u"), None], ids=["tasks", "every task"])
+@pytest.mark.parametrize("past_heads", [False, True])
+@pytest.mark.parametrize("tenant", ["", "acme"])
+def test_a_worker_of_one_tenant_reads_nothing_of_anothers(
+    tmp_path: Path, tenant: str, past_heads: bool, tasks: tuple[str, ...] | None
+) -> None:
+    steps = []
+    for rows in (20, 5_000):
+        with closing(_with_backlog_of_others(tmp_path / f"{rows}.db", rows)) as connection:
+            db = Session(connection)
+
+            def work(db: Session = db) -> None:
+                assert _claim_for(db, tenant, past_heads=past_heads, tasks=tasks) == 10
+
+            steps.append(Steps(connection).of(work))
+    few, many = steps
+    assert few > 100, "the counter counts"
+    assert many <= few * 1.02, (few, many)
+
+
+def test_a_pause_of_another_tenant_is_paid_once(tmp_path: Path) -> None:
+    """The first claim for all tenants parks what is paused; further ones read none of it."""
+    request = ClaimRequest("w", ("t", "u"), limit=50)
+    with closing(_empty(tmp_path / "jobs.db")) as connection:
+        db = Session(connection)
+        db.control("BEGIN IMMEDIATE")
+        admin.pause(db, "t", None, "other")
+        Enqueue([NewJob("t", priority=-1, tenant="other")] * 1_500)(db, NOW)
+        Enqueue([NewJob("t", tenant="acme")] * 100)(db, NOW)
+        db.control("COMMIT")
+        memory, steps = ClaimMemory(), []
+
+        def work() -> None:
+            assert len(leases_of(claim(db, request, NOW, memory))) == 50
+
+        for _ in range(2):
+            db.control("BEGIN IMMEDIATE")
+            steps.append(Steps(connection).of(work))
+            db.control("COMMIT")
+        first, second = steps
+        assert second * 5 < first, (first, second)
+        states = connection.execute(
+            "SELECT state, count(*) FROM windlass_jobs WHERE tenant = 'other' GROUP BY 1"
+        )
+        assert states.fetchall() == [("waiting", 1_500)]
+
+
+def test_more_is_parked_than_one_claim_takes_out_of_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that must leave some says that there is more, and the next goes on."""
+    monkeypatch.setattr("windlass.stores.sqlite.claim._MOST_PARKED", 10)
+    request = ClaimRequest("w", ("t",), limit=5)
+    with closing(_empty(tmp_path / "jobs.db")) as connection:
+        db = Session(connection)
+        db.control("BEGIN IMMEDIATE")
+        admin.pause(db, "t", None, "other")
+        Enqueue([NewJob("t", priority=-1, tenant="other")] * 200)(db, NOW)
+        Enqueue([NewJob("t", tenant="acme")])(db, NOW)
+        claims = 0
+        leases: list[Lease] = []
+        while not leases:
+            db.made_ready = False
+            leases = leases_of(claim(db, request, NOW, ClaimMemory()))
+            assert leases or db.made_ready
+            claims += 1
+        db.control("ROLLBACK")
+    assert claims > 1
+    assert [lease.tenant for lease in leases] == ["acme"]
+
+
+def test_other_tenants_jobs_are_looked_for_only_while_there_are_any(tmp_path: Path) -> None:
+    request = ClaimRequest("w", ("t",), limit=1)
+    with closing(_empty(tmp_path / "jobs.db")) as connection:
+        db, memory, seen = Session(connection), ClaimMemory(), []
+        db.control("BEGIN IMMEDIATE")
+        for tenant in ("", "acme", "", ""):
+            Enqueue([NewJob("t", tenant=tenant)])(db, NOW)
+            [lease] = leases_of(claim(db, request, NOW, memory))
+            assert lease.tenant == tenant
+            seen.append(memory.has_others)
+        db.control("ROLLBACK")
+    assert seen == [False, True, False, False]
+
+
+def _claim_beside_paused(path: Path, paused: int) -> int:
+    """The steps of a claim that finds five jobs beside those of a paused task."""
+    with closing(connect(str(path), "normal", make=True)) as connection:
+        migrate(connection, str(path), 1.0)
+        connection.execute("BEGIN")
+        noise = {"each": paused, "task": "resting", "state": "ready", "run_at": 0, "tenant": ""}
+        connection.execute(NOISE, {**noise, "queue": None, "finished_at": None})
+        connection.execute("COMMIT")
+        db = Session(connection)
+        db.control("BEGIN IMMEDIATE")
+        admin.pause(db, "resting", None, "")
+        Enqueue([NewJob("t")] * 5)(db, NOW)
+        request = ClaimRequest(worker="w", tasks=("resting", "t"), limit=50)
+        found: list[Any] = []
+        steps = Steps(connection).of(
+            lambda: found.extend(leases_of(claim(db, request, NOW, ClaimMemory())))
+        )
+        db.control("ROLLBACK")
+    assert [lease.task for lease in found] == ["t"] * 5
+    return steps
+
+
+def test_a_claim_visits_no_jobs_of_a_paused_task(tmp_path: Path) -> None:
+    few = _claim_beside_paused(tmp_path / "few.db", 20)
+    many = _claim_beside_paused(tmp_path / "many.db", 20_000)
+    assert few > 5, "the counter counts"
+    assert many <= few * 1.1, (few, many)

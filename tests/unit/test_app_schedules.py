@@ -24,6 +24,7 @@ from windlass import (
     parse_crontab,
 )
 from windlass.errors import CrontabError, DuplicateTaskError, TaskError, ValidationError
+from windlass.model.job import DEFAULT_TENANT
 from windlass.store.schedules import KnownSchedule, jobs_at
 from windlass.stores.memory import MemoryStore
 
@@ -376,6 +377,23 @@ def test_the_tasks_options_count_where_the_schedule_is_silent(app: App) -> None:
     assert (job.queue, job.priority, job.flags, job.max_attempts) == ("q", 5, ("f",), 3)
 
 
+def test_jobs_of_a_strict_task_are_strict_however_they_are_added(app: App) -> None:
+    app.task(name="book", queue="ledger", strict=True)(lambda: None)
+    crontab = "0 4 * * * book\n0 4 * * * t"
+    found = scheduled(app, crontab=crontab)
+    for name, strict in (("book", 1), ("t", 0)):
+        [job] = jobs_at(found[name], [0], backfilled=False)
+        assert job.is_strict == strict
+
+    async def body() -> None:
+        await started_with(app, crontab=crontab)
+        async with app:
+            assert (await app.client.trigger_schedule("book")).strict is True
+            assert (await app.client.trigger_schedule("t")).strict is False
+
+    asyncio.run(body())
+
+
 def run_one(app: App, crontab: str) -> None:
     """Fire one job of the crontab's one schedule, and run it."""
 
@@ -459,7 +477,7 @@ def test_a_first_start_is_quiet(app: App, caplog: pytest.LogCaptureFixture) -> N
 
 async def known_schedules(app: App) -> None:
     await app.open()
-    await app.store.know(parse_crontab("0 4 * * * t\n@hourly t ?id=other&tz=Europe/Berlin"))
+    await app.store.register(parse_crontab("0 4 * * * t\n@hourly t ?id=other&tz=Europe/Berlin"))
 
 
 def asynchronous(app: App) -> Callable[..., Awaitable[Any]]:
@@ -523,8 +541,10 @@ def test_a_schedule_that_was_fired_shows_when(app: App) -> None:
         await known_schedules(app)
         store = app.store
         assert isinstance(store, MemoryStore)
-        known: KnownSchedule = store._schedules["t"]
-        store._schedules["t"] = msgspec.structs.replace(known, last_at=86_400_000_000)
+        known: KnownSchedule = store._schedules[DEFAULT_TENANT, "t"]
+        store._schedules[DEFAULT_TENANT, "t"] = msgspec.structs.replace(
+            known, last_at=86_400_000_000
+        )
         [info] = [info for info in await app.client.list_schedules() if info.id == "t"]
         assert info.last_at is not None
         assert info.last_at.isoformat() == "1970-01-02T00:00:00+00:00"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,10 @@ def new() -> Any:
 
 
 @pytest.fixture
-def app() -> App:
-    return App("memory://")
+def app() -> Iterator[App]:
+    app = App("memory://")
+    yield app
+    asyncio.run(app.close())
 
 
 @pytest.mark.parametrize("module", [windlass, windlass.testing], ids=lambda m: m.__name__)
@@ -129,6 +132,7 @@ def test_tasks_given_by_name(app: App) -> None:
     job = other.registry.get("plain").enqueue({"free": "form"})
     assert job.payload == {"free": "form"}
     assert other.registry.get("plain").enqueue(a=1).payload == {"a": 1}
+    asyncio.run(other.close())
 
 
 def test_typed_handles_validate_and_names_do_not(app: App) -> None:
@@ -228,7 +232,6 @@ def test_many_threads_share_the_sync_client(app: App) -> None:
     for thread in threads:
         thread.join()
     assert app.sync.counts()["ready"] == 160
-    asyncio.run(app.close())
 
 
 def test_the_portal_ends_with_the_app_and_comes_back(app: App) -> None:

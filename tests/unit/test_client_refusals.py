@@ -32,7 +32,7 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "a worker for a list of them": ("ids", lambda client: client.force_unlock_workers("worker-1")),
     "a worker that is a number": ("ids", lambda client: client.force_unlock_workers([7])),
     "a limit that is text": ("limit", lambda client: client.list_jobs(limit="7")),
-    "a page after nothing": ("after", lambda client: client.list_jobs(after=None)),
+    "a page after text": ("after", lambda client: client.list_jobs(after="7")),
     "a task with NUL": ("task", lambda client: client.list_jobs(task="a\x00")),
     "a state that is a number": ("state", lambda client: client.list_jobs(state=7)),
     "states that are lists": ("state", lambda client: client.list_jobs(state=[[]])),

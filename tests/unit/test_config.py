@@ -149,6 +149,13 @@ def test_ranges(name: str, value: Any, says: str) -> None:
         load({name: value}, environ={})
 
 
+@pytest.mark.parametrize("lease", [0.5, 0.999])
+def test_a_lease_below_a_second_is_refused(lease: float, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="lease must be"):
+        load({"lease": lease}, environ={}, folder=tmp_path)
+    assert load({"lease": 1.0}, environ={}, folder=tmp_path).lease == 1.0
+
+
 def test_every_setting_has_an_environment_variable(tmp_path: Path) -> None:
     values = {
         "url": "memory://",

@@ -119,3 +119,4 @@ def test_an_id_is_text(verb: str, bad: Any) -> None:
     app = App("memory://")
     with pytest.raises(ValidationError, match="id must"):
         getattr(app.sync, verb)(bad)
+    asyncio.run(app.close())

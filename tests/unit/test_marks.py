@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.store.records import ClaimRequest, Lease
-from windlass.stores.postgres.marks import LEAST_PAUSE, MOST_PAUSE, SHARE, SPARE, Marks, Start
+from windlass.stores.postgres.marks import LEAST_PAUSE, MOST_PAUSE, SHARE, SPARE, ClaimMarks, Start
 from windlass.testing import FakeClock
 
 
@@ -39,9 +39,9 @@ CROWDED = 3 + SPARE + 1
 FROM_MARKS = Start({}, 0)
 
 
-def crowded(clock: FakeClock, cost: float = 0.0) -> Marks:
+def crowded(clock: FakeClock, cost: float = 0.0) -> ClaimMarks:
     """Marks after a look from the start that met many entries and took `cost` seconds."""
-    marks = Marks(clock)
+    marks = ClaimMarks(clock)
     start = marks.start()
     clock.advance(cost)
     marks.learn(REQUEST, FULL, start, bell=7, entries=CROWDED)
@@ -50,7 +50,7 @@ def crowded(clock: FakeClock, cost: float = 0.0) -> Marks:
 
 def test_claims_start_at_the_very_start() -> None:
     clock = FakeClock()
-    marks = Marks(clock)
+    marks = ClaimMarks(clock)
     first = marks.start()
     assert first == Start({}, 0, clock.monotonic())
     marks.learn(REQUEST, FULL, first, bell=0, entries=CROWDED - 1)
@@ -89,7 +89,7 @@ def test_now_and_then_there_is_a_look_from_the_start() -> None:
 
 def test_something_new_or_a_short_claim_calls_for_a_look() -> None:
     marks = crowded(FakeClock())
-    marks.stir()
+    marks.expect_new()
     assert marks.start().began is not None
     marks = crowded(FakeClock())
     marks.learn(REQUEST, FULL[:2], FROM_MARKS, bell=7, entries=2)
@@ -99,7 +99,7 @@ def test_something_new_or_a_short_claim_calls_for_a_look() -> None:
 def test_looks_that_take_long_take_no_more_than_their_share() -> None:
     clock = FakeClock()
     marks = crowded(clock, cost=0.05)
-    marks.stir()
+    marks.expect_new()
     clock.advance(0.05 * SHARE * 0.9)
     assert marks.start().began is None
     assert 0 < marks.pause <= 0.05 * SHARE * 0.11
@@ -114,13 +114,13 @@ def test_looks_that_take_long_take_no_more_than_their_share() -> None:
 def test_a_look_of_several_claims_is_measured_as_one() -> None:
     """None of them met many entries or took long, but all of them together did."""
     clock = FakeClock()
-    marks = Marks(clock)
+    marks = ClaimMarks(clock)
     start = marks.start()
     for bell in (1, 2, 3):
         clock.advance(0.02)
         marks.learn(REQUEST, [], start, bell=bell, entries=SPARE)
         start = start.after(bell, SPARE)
-    marks.stir()
+    marks.expect_new()
     clock.advance(0.06 * SHARE * 0.9)
     assert marks.start() == Start({}, 3)
     clock.advance(0.06 * SHARE * 0.2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Optional, TypedDict
 
 import msgspec
 import pytest
@@ -77,6 +77,39 @@ def test_a_context_anywhere() -> None:
     assert bind(first, '{"n": 1}') == (CTX, 1)
     assert bind(last, '{"n": 1}') == (CTX, 1)
     assert bind(by_position, '{"n": 1, "m": 2}') == (CTX, 1, 2)
+
+
+def _or_none(n: int, ctx: Context | None = None) -> Any:
+    return n, ctx
+
+
+def _optional(n: int, ctx: Optional[Context]) -> Any:  # noqa: UP045 - the spelling is the test
+    return n, ctx
+
+
+def _annotated(n: int, ctx: Annotated[Context, "what the job can say"]) -> Any:
+    return n, ctx
+
+
+def _both(n: int, *, ctx: Annotated[Context | None, "either"] = None) -> Any:
+    return n, ctx
+
+
+@pytest.mark.parametrize("function", [_or_none, _optional, _annotated, _both])
+def test_a_context_is_filled_in_however_its_annotation_is_spelt(function: Any) -> None:
+    args, kwargs = TypedStyle("t", function).bind('{"n": 1}', CTX)
+    assert function(*args, **kwargs) == (1, CTX)
+
+
+def test_a_class_whose_name_ends_in_context_is_an_ordinary_argument() -> None:
+    class RequestContext(TypedDict):  # local: its annotation is a name nobody can look up
+        user: int
+
+    def function(context: RequestContext) -> Any:
+        return context
+
+    args, kwargs = TypedStyle("t", function).bind('{"context": {"user": 1}}', CTX)
+    assert function(*args, **kwargs) == {"user": 1}
 
 
 def test_open_arguments() -> None:

@@ -21,7 +21,10 @@ FILES = sorted(FOLDER.rglob("*.sql"))
 def test_a_file_makes_what_it_is_called_and_says_what_for(path: Path) -> None:
     text = path.read_text()
     made = re.findall(r"^CREATE OR REPLACE (?:FUNCTION|VIEW) \{schema\}\.([\w{}]+)", text, re.M)
-    assert made == [path.stem.replace("_n", "_{n}") if "-- for each n" in text else path.stem]
+    name = path.stem
+    if "-- for each n" in text:
+        name = name.replace("_n", "_{kind}_{n}" if "-- for each kind" in text else "_{n}")
+    assert made == [name]
     assert text.startswith("-- ")
     assert text.endswith(";\n") and not text.endswith("\n\n")
 
@@ -30,7 +33,8 @@ def test_all_files_are_found() -> None:
     names = [routine.name for routine in functions.routines()]
     assert len(names) == len(set(names))
     plain = {path.stem for path in FILES if "-- for each n" not in path.read_text()}
-    assert set(names) - plain == {"_pick_1", "_pick_4", "_pick_16"}
+    picks = {f"_pick_{kind}_{n}" for kind in ("default", "every", "named") for n in (1, 4, 16)}
+    assert set(names) - plain == {"_write_any", "_write_new", *picks}
 
 
 def test_each_comes_after_what_it_is_bound_to() -> None:
@@ -55,7 +59,24 @@ def test_migrations_make_no_functions_and_no_views() -> None:
 
 
 def test_what_is_there_n_times() -> None:
-    [sixteen] = [made for made in functions.routines() if made.name == "_pick_16"]
+    [sixteen] = [made for made in functions.routines() if made.name == "_pick_default_16"]
     assert sixteen.text.count("UNION ALL") == 16
     assert "_tasks[16]" in sixteen.text and "_tasks[17]" not in sixteen.text
     assert "{i}" not in sixteen.text and "{n}" not in sixteen.text
+
+
+def test_what_is_there_for_one_kind_only() -> None:
+    made = {routine.name: routine.text for routine in functions.routines()}
+    default, every, named = (made[f"_pick_{kind}_1"] for kind in ("default", "every", "named"))
+    assert "tenant > ''" in every and "tenant > ''" not in default + named
+    assert "tenant <> ''" in named and "tenant <> ''" not in default + every
+    assert "{kind}" not in default + every + named
+    assert not re.search(r"-- (of|end of)\b", default + every + named)
+
+
+def test_what_is_there_for_one_word_only() -> None:
+    made = {routine.name: routine.text for routine in functions.routines()}
+    changes, adds = made["_write_any"], made["_write_new"]
+    assert "ON CONFLICT (key, tenant)" in changes and "ON CONFLICT (" not in adds
+    assert "    _numbers,\n" in adds and "    _numbers,\n" not in changes
+    assert not re.search(r"-- (only|end)\b", changes + adds)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,6 +11,7 @@ import psycopg_pool
 import pytest
 from click.testing import CliRunner
 
+from tests.patience import PATIENCE
 from windlass import App
 from windlass.cli import cli
 from windlass.clock import Clock
@@ -48,6 +51,7 @@ def test_one_entry_makes_a_kind(remote: None) -> None:
     app = App(REMOTE)
     assert isinstance(app.store, RemoteStore)
     assert app.sync.add_job("t").task == "t"
+    asyncio.run(app.close())
 
 
 @pytest.mark.parametrize(
@@ -85,6 +89,24 @@ def test_a_pool_is_left_alone_while_its_app_is_elsewhere() -> None:
 @pytest.mark.parametrize("url", ["shop", "postgres://h/shop", "postgresql:///shop"])
 def test_a_bare_name_is_a_local_postgresql(url: str) -> None:
     assert kind_of(url).is_postgres
+
+
+def test_options_in_a_sqlite_url_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"mode=ro"):
+        App("sqlite:///w?mode=ro")
+
+
+def test_a_hash_in_a_sqlite_url_belongs_to_the_file_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def body() -> None:
+        async with App("sqlite:///w#x.db"):
+            assert (tmp_path / "w#x.db").exists()
+            assert not (tmp_path / "w").exists()
+
+    asyncio.run(asyncio.wait_for(body(), PATIENCE))
 
 
 def test_doctor_looks_for_a_table_in_a_database_by_its_name(

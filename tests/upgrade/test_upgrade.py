@@ -1,7 +1,7 @@
 """A database of an older version, with jobs in every state, is brought up to date in place.
 
-`before_NNNN.*.sql` is what the version before that migration left: made by its own code, on its
-clock (the first instant of 2026), and dumped. The JSON beside it is what that version said of it.
+`before_NNNN.*.sql` is what the version before that migration left: made by its own code, on a clock
+that began with 2026, and dumped. The JSON beside it is what that version said of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import sqlite3
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,14 @@ import pytest
 from tests.postgres.cluster import Cluster, destroy_shared_clusters, fresh_database, shared_cluster
 from windlass.model.job import JobState
 from windlass.store.port import Store
-from windlass.store.records import COMPLETE, ClaimRequest, JobFilter
+from windlass.store.records import COMPLETE, ClaimRequest, JobFilter, NewJob
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.sqlite import SqliteStore
 from windlass.testing import FakeClock
 
 HERE = Path(__file__).parent
-SQLITE, POSTGRES = HERE / "before_0003.sqlite.sql", HERE / "before_0010.postgres.sql"
+SQLITE = {n: HERE / f"before_{n:04}.sqlite.sql" for n in (3, 4)}
+POSTGRES = HERE / "before_0010.postgres.sql"
 TASKS = (
     *("plain", "ready", "scheduled", "line", "keyed", "failed", "retry", "suspect", "running"),
     *("stopping", "replaced"),
@@ -42,13 +43,12 @@ def _servers_end() -> Iterator[None]:
 
 
 @contextmanager
-def on_sqlite(tmp_path: Path) -> Iterator[tuple[Store, FakeClock, dict[str, Any]]]:
-    file = tmp_path / "jobs.db"
-    with sqlite3.connect(file) as connection:
-        connection.executescript(SQLITE.read_text())
-    connection.close()
+def on_sqlite(tmp_path: Path, migration: int) -> Iterator[tuple[Store, FakeClock, dict[str, Any]]]:
+    file, old = tmp_path / "jobs.db", SQLITE[migration]
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(old.read_text())
     clock = FakeClock()
-    said = json.loads(SQLITE.with_suffix(".json").read_text())
+    said = json.loads(old.with_suffix(".json").read_text())
     yield SqliteStore(file, clock=clock), clock, said
 
 
@@ -82,10 +82,12 @@ def checked(place: Any, check: Check) -> None:
     asyncio.run(work())
 
 
-@pytest.fixture(params=["sqlite", 16, 18])
+@pytest.fixture(params=[("sqlite", 3), ("sqlite", 4), ("postgres", 16), ("postgres", 18)], ids=str)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    kind = request.param
-    return on_sqlite(tmp_path) if kind == "sqlite" else on_postgres(shared_cluster(kind))
+    kind, number = request.param
+    if kind == "sqlite":
+        return on_sqlite(tmp_path, number)
+    return on_postgres(shared_cluster(number))
 
 
 def test_nothing_is_lost_or_changed(place: Any) -> None:
@@ -132,3 +134,39 @@ def test_every_job_comes_to_its_end(place: Any) -> None:
         assert open_before <= seen | ended
 
     checked(place, check)
+
+
+def _schema(file: Path) -> set[tuple[str, ...]]:
+    with closing(sqlite3.connect(file)) as connection:
+        return set(connection.execute("SELECT type, name, sql FROM sqlite_master"))
+
+
+@pytest.mark.parametrize("migration", SQLITE)
+def test_an_old_file_gets_the_schema_of_a_new_one(tmp_path: Path, migration: int) -> None:
+    async def look(store: Store, clock: FakeClock, said: dict[str, Any]) -> None:
+        new = SqliteStore(tmp_path / "new.db")
+        await new.open()
+        await new.close()
+
+    checked(on_sqlite(tmp_path, migration), look)
+    assert _schema(tmp_path / "jobs.db") == _schema(tmp_path / "new.db")
+
+
+@pytest.mark.parametrize("migration", SQLITE)
+def test_what_an_old_file_had_belongs_to_the_default_tenant(tmp_path: Path, migration: int) -> None:
+    """Its names are free for others, and nothing of it is strict."""
+
+    async def check(store: Store, clock: FakeClock, said: dict[str, Any]) -> None:
+        before = await store.find(JobFilter(limit=1_000))
+        assert {(job.tenant, job.strict) for job in before} == {(None, False)}
+        assert await store.find(JobFilter(tenant="", limit=1_000)) == before
+        assert await store.schedules("") == await store.schedules()
+        assert (await store.paused("")).tasks == ("ready",)
+        [keyed] = await store.enqueue([NewJob("keyed", key="k", tenant="acme")])
+        queued = await store.enqueue([NewJob("line", queue="q", tenant="acme")])
+        free = await store.enqueue([NewJob("ready", tenant="acme")])
+        assert keyed.id > max(job.id for job in before)
+        leases = await store.claim(ClaimRequest("new", TASKS, 100, tenants=("acme",)))
+        assert [lease.job_id for lease in leases] == [keyed.id, queued[0].id, free[0].id]
+
+    checked(on_sqlite(tmp_path, migration), check)

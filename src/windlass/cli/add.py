@@ -11,12 +11,14 @@ from windlass.app import App
 from windlass.cli.base import Command
 from windlass.cli.jsonl import read_specs
 from windlass.cli.output import plural, print_json
-from windlass.cli.place import Place, database, json_option
+from windlass.cli.place import Place, jobs_database, json_option
 from windlass.cli.values import instant_option, json_argument
 from windlass.model.job import Job, JobSpec
 from windlass.model.names import KEY_MODES
 
-_OF_ONE_JOB = ("queue", "run_at", "max_attempts", "key", "key_mode", "priority", "flag")
+_OF_ONE_JOB = (
+    *("queue", "strict", "run_at", "max_attempts", "key", "key_mode", "priority", "flag"),
+)
 
 
 @click.command(
@@ -36,9 +38,12 @@ _OF_ONE_JOB = ("queue", "run_at", "max_attempts", "key", "key_mode", "priority",
     type=click.File("rb"),
     metavar="FILE|-",
     help="Many jobs: one JSON object a line with task, payload, queue, run_at, max_attempts, key,"
-    " key_mode, priority, flags. A bad line is named and nothing of the file is stored.",
+    " key_mode, priority, flags, strict. A bad line is named and nothing of the file is stored.",
 )
 @click.option("--queue", metavar="NAME", help="Run one at a time with the others of this queue.")
+@click.option(
+    "--strict", is_flag=True, help="If it fails, its queue waits until it is retried or gone."
+)
 @click.option(
     "--run-at",
     metavar="INSTANT",
@@ -53,7 +58,7 @@ _OF_ONE_JOB = ("queue", "run_at", "max_attempts", "key", "key_mode", "priority",
 @click.option("--priority", type=int, metavar="N", help="Smaller runs first.  [default: 0]")
 @click.option("--flag", metavar="FLAG", multiple=True, help="A label; may be repeated.")
 @json_option
-@database
+@jobs_database
 @click.pass_context
 def add(
     ctx: click.Context,
@@ -94,6 +99,7 @@ def _add_one(place: Place, task: str, payload: Any, options: dict[str, Any]) -> 
             key_mode=options["key_mode"] or "replace",
             priority=options["priority"],
             flags=list(options["flag"]) or None,
+            strict=options["strict"] or None,
         )
 
     return place.use(work, says_if_new=True)

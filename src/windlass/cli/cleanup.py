@@ -7,7 +7,7 @@ import click
 from windlass.app import App
 from windlass.cli.base import Command
 from windlass.cli.output import plural, print_json
-from windlass.cli.place import Place, database, json_option
+from windlass.cli.place import Place, jobs_database, json_option
 from windlass.client import CLEANUPS, Cleanup
 
 
@@ -16,7 +16,7 @@ from windlass.client import CLEANUPS, Cleanup
 )
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, type=click.Choice(CLEANUPS))
 @json_option
-@database
+@jobs_database
 def cleanup(place: Place, names: tuple[Cleanup, ...], as_json: bool) -> None:
     """Remove what is no longer needed.
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from windlass.app import App
 from windlass.cli.output import plural
 from windlass.cli.place import Place, is_missing
+from windlass.client import Client
 from windlass.clock import SYSTEM, to_datetime, to_micros
 from windlass.errors import SchemaTooNewError, StoreError
 from windlass.store.findings import Examinable, Finding, Level
 from windlass.store.port import Store
+from windlass.store.records import Paused
 from windlass.store.schedules import KnownSchedule
 from windlass.store_kinds import database_file
 
@@ -137,11 +141,11 @@ async def _database(app: App, findings: list[Finding]) -> None:
     file = database_file(app.settings.url)
     if file is not None:
         findings += _sqlite(store, file)
-    if isinstance(store, Examinable):
-        findings += await store.examine()
+    if store.capabilities.examination:
+        findings += await cast(Examinable, store).examine()
     unusable = {"no_schema", "graphile_schema", "schema_too_old"}
     if not any(finding.code in unusable for finding in findings):
-        findings += await _workers_and_jobs(app, store)
+        findings += await _workers_and_jobs(app.client.for_tenant(None), store)
         findings += _schedules(await store.schedules(), await store.now())
 
 
@@ -178,17 +182,17 @@ def _sqlite(store: Store, file: Path) -> Iterator[Finding]:
         )
 
 
-async def _workers_and_jobs(app: App, store: Store) -> list[Finding]:
+async def _workers_and_jobs(client: Client, store: Store) -> list[Finding]:
     before = SYSTEM.now()
     now = await store.now()
     after = SYSTEM.now()
     # The answer was given some time between the two; only what lies outside is a difference.
     skew = max(before - now, now - after, 0) / _SECOND
-    workers = await app.client.workers()
+    workers = await client.workers()
     alive = [worker for worker in workers if worker.expires_at > now]
     dead = [worker for worker in workers if worker.expires_at <= now and worker.running]
-    counts = await app.client.counts()
-    paused = await app.client.paused()
+    counts = await client.counts()
+    paused = await client.paused()
     summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "none"
     findings = [
         Finding(Level.OK, "workers", f"{plural(len(alive), 'worker')} alive"),
@@ -224,11 +228,12 @@ async def _workers_and_jobs(app: App, store: Store) -> list[Finding]:
                 "windlass jobs list --state failed, then windlass jobs retry --state failed",
             )
         )
-    if paused.tasks or paused.queues:
+    if paused != Paused():
         names = [f"task {n}" for n in paused.tasks] + [f"queue {n}" for n in paused.queues]
-        findings.append(
-            Finding(Level.NOTE, "paused", f"paused: {', '.join(names)}", "windlass resume")
-        )
+        names += [f"{n.kind} {n.name} of tenant {n.tenant}" for n in paused.elsewhere]
+        advice = "windlass resume, with --tenant NAME for a tenant's" if paused.elsewhere else ""
+        text = f"paused: {', '.join(names)}"
+        findings.append(Finding(Level.NOTE, "paused", text, advice or "windlass resume"))
     if alive and (stranded := await store.stranded()):
         findings.append(
             Finding(
@@ -239,7 +244,7 @@ async def _workers_and_jobs(app: App, store: Store) -> list[Finding]:
                 "start a worker that has them, or windlass jobs cancel --task NAME",
             )
         )
-    if not alive and (waiting := await _ready_for_long(app, now)):
+    if not alive and (waiting := await _ready_for_long(client, now)):
         findings.append(
             Finding(
                 Level.PROBLEM,
@@ -252,13 +257,13 @@ async def _workers_and_jobs(app: App, store: Store) -> list[Finding]:
 
 
 def _schedules(known: Sequence[KnownSchedule], now: int) -> Iterator[Finding]:
-    if paused := [schedule.identifier for schedule in known if schedule.paused_at is not None]:
-        text = f"paused: {', '.join(f'schedule {name}' for name in paused)}"
-        yield Finding(
-            Level.NOTE, "paused_schedules", text, f"windlass cron resume {' '.join(paused)}"
-        )
+    if paused := [schedule for schedule in known if schedule.paused_at is not None]:
+        text = f"paused: {', '.join(f'schedule {_name(schedule)}' for schedule in paused)}"
+        by_tenant = itertools.groupby(paused, key=lambda schedule: schedule.tenant)
+        advice = ", ".join(_command("resume", *same) for _, same in by_tenant)
+        yield Finding(Level.NOTE, "paused_schedules", text, advice)
     for schedule in known:
-        name = schedule.identifier
+        name, remove = _name(schedule), _command("remove", schedule)
         if schedule.paused_at is not None:
             continue
         if schedule.floor_at > now + _LONG * _SECOND:
@@ -267,7 +272,7 @@ def _schedules(known: Sequence[KnownSchedule], now: int) -> Iterator[Finding]:
                 "schedule_ahead",
                 f"schedule {name} is dealt with until {_shown(schedule.floor_at)}, which has not"
                 " come yet: the clock was set back",
-                f"wait, or windlass cron remove {name} and start a worker anew",
+                f"wait, or {remove} and start a worker anew",
             )
         # A worker that starts passes over, or makes up for, what came before.
         due = schedule.schedule.timetable.after(max(schedule.floor_at, schedule.seen_at))
@@ -276,16 +281,31 @@ def _schedules(known: Sequence[KnownSchedule], now: int) -> Iterator[Finding]:
                 Level.WARNING,
                 "schedule_silent",
                 f"schedule {name} was due at {_shown(due)} and no worker fired it",
-                f"start a worker with its crontab, or windlass cron remove {name}",
+                f"start a worker with its crontab, or {remove}",
             )
+
+
+def _name(known: KnownSchedule) -> str:
+    return known.identifier + (f" of tenant {known.tenant}" if known.tenant else "")
+
+
+def _command(verb: str, *known: KnownSchedule) -> str:
+    """What to type to change schedules of one tenant."""
+    names = " ".join(schedule.identifier for schedule in known)
+    whose = f"--tenant {shlex.quote(known[0].tenant)} " if known[0].tenant else ""
+    return f"windlass cron {verb} {whose}{names}"
 
 
 def _shown(instant: int) -> str:
     return f"{to_datetime(instant):%Y-%m-%d %H:%M} UTC"
 
 
-async def _ready_for_long(app: App, now: int) -> int | None:
-    for job in await app.client.list_jobs(state="ready", limit=100):
-        if now - max(to_micros(job.run_at), to_micros(job.created_at)) > _LONG * _SECOND:
-            return job.id
+async def _ready_for_long(client: Client, now: int) -> int | None:
+    """A job that has been ready for long. Those before it in the list may all be young."""
+    after: int | None = None
+    while page := await client.list_jobs(state="ready", after=after, limit=1_000):
+        for job in page:
+            if now - max(to_micros(job.run_at), to_micros(job.created_at)) > _LONG * _SECOND:
+                return job.id
+        after = page[-1].id
     return None

@@ -10,8 +10,8 @@ import click
 
 from windlass.app import App
 from windlass.cli.base import FAILED, Command, CommandFailed, ExitCodes
-from windlass.cli.output import JOB_HEADER, job_row, plural, print_job, print_json, print_table, say
-from windlass.cli.place import Place, database, json_option
+from windlass.cli.output import plural, print_job, print_jobs, print_json, say
+from windlass.cli.place import Place, jobs_database, json_option
 from windlass.cli.selection import Changed, Selection, apply, selection_options, selects
 from windlass.cli.values import instant_option
 from windlass.model.job import Job
@@ -41,13 +41,23 @@ def jobs() -> None:
 @selection_options
 @click.option("--key", help="The job with this key.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True)
-@click.option("--after", type=click.IntRange(0), default=0, metavar="ID", help="Only later ids.")
+@click.option(
+    "--after",
+    type=click.IntRange(0),
+    metavar="ID",
+    help="The last id of the page before: only older jobs.",
+)
 @json_option
-@database
+@jobs_database
 def list_jobs(
-    place: Place, selection: Selection, key: str | None, limit: int, after: int, as_json: bool
+    place: Place,
+    selection: Selection,
+    key: str | None,
+    limit: int,
+    after: int | None,
+    as_json: bool,
 ) -> None:
-    """List jobs by ascending id, a page at a time."""
+    """List jobs, the newest first, a page at a time."""
 
     async def work(app: App) -> list[Job]:
         return await app.client.list_jobs(**selection.words, key=key, limit=limit, after=after)
@@ -56,7 +66,7 @@ def list_jobs(
     if as_json:
         print_json(found)
     elif found:
-        print_table(JOB_HEADER, [job_row(job) for job in found])
+        print_jobs(found)
         if len(found) == limit:
             say(f"there may be more: --after {found[-1].id}")
     else:
@@ -68,7 +78,7 @@ def list_jobs(
 )
 @click.argument("id", type=int)
 @json_option
-@database
+@jobs_database
 def show(place: Place, id: int, as_json: bool) -> None:
     """Show everything about one job: its fields, its last error with traceback, its log."""
 
@@ -110,7 +120,7 @@ def _change(place: Place, selection: Selection, as_json: bool, past: str, verb: 
 )
 @selects
 @json_option
-@database
+@jobs_database
 def retry(place: Place, selection: Selection, as_json: bool) -> None:
     """Run failed, cancelled and scheduled jobs now, with all their attempts."""
     _change(place, selection, as_json, "will run", lambda app, ids: app.client.retry_jobs(ids))
@@ -121,7 +131,7 @@ def retry(place: Place, selection: Selection, as_json: bool) -> None:
 )
 @selects
 @json_option
-@database
+@jobs_database
 def cancel(place: Place, selection: Selection, as_json: bool) -> None:
     """Cancel waiting jobs; running ones are told to stop and are cancelled when they do."""
     _change(
@@ -138,7 +148,7 @@ def cancel(place: Place, selection: Selection, as_json: bool) -> None:
 )
 @selects
 @json_option
-@database
+@jobs_database
 def complete(place: Place, selection: Selection, as_json: bool) -> None:
     """Mark jobs as completed without running them; running ones are skipped."""
     _change(place, selection, as_json, "completed", lambda app, ids: app.client.complete_jobs(ids))
@@ -148,7 +158,7 @@ def complete(place: Place, selection: Selection, as_json: bool) -> None:
 @click.option("--reason", default="Manually marked as failed", show_default=True)
 @selects
 @json_option
-@database
+@jobs_database
 def fail(place: Place, selection: Selection, reason: str, as_json: bool) -> None:
     """Mark jobs as failed for good; running ones are skipped."""
     _change(
@@ -177,7 +187,7 @@ def fail(place: Place, selection: Selection, reason: str, as_json: bool) -> None
 @click.option("--max-attempts", type=int, metavar="N", help="Attempts before it fails for good.")
 @selects
 @json_option
-@database
+@jobs_database
 @click.pass_context
 def reschedule(
     ctx: click.Context,
@@ -209,7 +219,7 @@ def reschedule(
 @jobs.command(cls=Command, examples=("windlass jobs remove nightly-report",))
 @click.argument("key")
 @json_option
-@database
+@jobs_database
 def remove(place: Place, key: str, as_json: bool) -> None:
     """Delete the job with this key; one that runs loses its key and will not run again."""
 

@@ -31,6 +31,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     key_mode: KeyMode = "replace"
     priority: int | None = None
     flags: list[str] | None = None
+    strict: bool | None = None
 
     def spec(self) -> JobSpec:
         return JobSpec(
@@ -43,6 +44,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
             key_mode=self.key_mode,
             priority=self.priority,
             flags=self.flags,
+            strict=self.strict,
         )
 
 

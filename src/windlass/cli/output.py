@@ -49,10 +49,19 @@ def _colored(cell: str, number: int) -> str:
     return cell if color is None else click.style(cell, fg=color)
 
 
-JOB_HEADER = ("ID", "STATE", "TASK", "QUEUE", "KEY", "PRIO", "RUN AT", "ATTEMPTS", "ERROR")
+_JOB_HEADER = ("ID", "STATE", "TASK", "QUEUE", "KEY", "PRIO", "RUN AT", "ATTEMPTS", "ERROR")
 
 
-def job_row(job: Job) -> tuple[str, ...]:
+def print_jobs(jobs: Sequence[Job]) -> None:
+    """A table of jobs; whose they are, where one has a tenant."""
+    if any(job.tenant is not None for job in jobs):
+        rows = [(job.tenant or "", *_job_row(job)) for job in jobs]
+        print_table(("TENANT", *_JOB_HEADER), rows)
+    else:
+        print_table(_JOB_HEADER, [_job_row(job) for job in jobs])
+
+
+def _job_row(job: Job) -> tuple[str, ...]:
     return (
         str(job.id),
         job.state.value,
@@ -70,10 +79,11 @@ def print_job(job: Job) -> None:
     """Every field of a job, for people."""
     fields = [
         ("id", str(job.id)),
+        ("tenant", job.tenant or ""),
         ("task", job.task),
         ("state", job.state.value),
         ("payload", compact(job.payload)),
-        ("queue", job.queue or ""),
+        ("queue", (job.queue or "") + (" (strict)" if job.queue and job.strict else "")),
         ("key", job.key or ""),
         ("priority", str(job.priority)),
         ("flags", ", ".join(job.flags or ())),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from windlass.app import App
 from windlass.cli.base import Command
 from windlass.cli.output import print_json, say
-from windlass.cli.place import Place, database, json_option
+from windlass.cli.place import Place, jobs_database, json_option
 from windlass.store.records import Paused
 
 
@@ -22,7 +23,7 @@ from windlass.store.records import Paused
 @click.option("--task", metavar="NAME", help="The task.")
 @click.option("--queue", metavar="NAME", help="The queue.")
 @json_option
-@database
+@jobs_database
 def pause(place: Place, task: str | None, queue: str | None, as_json: bool) -> None:
     """Stop starting jobs of a task or a queue, in every worker, until resumed.
 
@@ -49,11 +50,14 @@ def change(
 
     paused = place.use(work, looks=is_asking)
     if as_json:
-        print_json(paused)
+        elsewhere = [msgspec.structs.asdict(other) for other in paused.elsewhere]
+        print_json({**msgspec.structs.asdict(paused), "elsewhere": elsewhere})
         return
     for name in paused.tasks:
         click.echo(f"task {name} is paused")
     for name in paused.queues:
         click.echo(f"queue {name} is paused")
-    if not paused.tasks and not paused.queues:
+    for other in paused.elsewhere:
+        click.echo(f"{other.kind} {other.name} of tenant {other.tenant} is paused")
+    if paused == Paused():
         say("nothing is paused")

@@ -27,9 +27,11 @@ class Place:
 
     connection: str | None
     schema: str | None
+    tenant: str | None = None
+    """Whose jobs; '' is the default tenant alone."""
 
     def make_app(self, **settings: Any) -> App:
-        return App(self.connection, schema=self.schema, **settings)
+        return App(self.connection, schema=self.schema, tenant=self.tenant, **settings)
 
     def use(
         self,
@@ -126,7 +128,23 @@ def database(function: Callable[..., Any]) -> Callable[..., Any]:
     @schema_option
     @log_level_option(expose_value=False)
     @functools.wraps(function)
-    def with_place(*args: Any, connection: str | None, schema: str | None, **options: Any) -> Any:
-        return function(Place(connection, schema), *args, **options)
+    def with_place(
+        *args: Any,
+        connection: str | None,
+        schema: str | None,
+        tenant: str | None = None,
+        **options: Any,
+    ) -> Any:
+        return function(Place(connection, schema, tenant), *args, **options)
 
     return with_place
+
+
+def jobs_database(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `database`, with --tenant: for commands about jobs, which belong to a tenant."""
+    return click.option(
+        "--tenant",
+        metavar="NAME",
+        help="Only what belongs to this tenant; '' is the default one.  [default: add to the"
+        " default one, see all]",
+    )(database(function))

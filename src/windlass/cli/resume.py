@@ -6,7 +6,7 @@ import click
 
 from windlass.cli.base import Command
 from windlass.cli.pause import change
-from windlass.cli.place import Place, database, json_option
+from windlass.cli.place import Place, jobs_database, json_option
 
 
 @click.command(
@@ -20,7 +20,7 @@ from windlass.cli.place import Place, database, json_option
 @click.option("--task", metavar="NAME", help="The task.")
 @click.option("--queue", metavar="NAME", help="The queue.")
 @json_option
-@database
+@jobs_database
 def resume(place: Place, task: str | None, queue: str | None, as_json: bool) -> None:
     """Start jobs of a paused task or queue again. Without arguments it shows what is paused."""
     change(place, task, queue, as_json, is_pausing=False)

@@ -10,7 +10,6 @@ import random
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +24,7 @@ from windlass.cli import supervised
 from windlass.cli.base import DONE, Command, CommandFailed, exit_code_of, one_line
 from windlass.cli.locate import find_app, source_folder
 from windlass.cli.place import connection_option, log_level_option, schema_option
+from windlass.clock import SYSTEM
 from windlass.engine.signals import stop_signals
 from windlass.errors import (
     ConfigError,
@@ -142,6 +142,12 @@ def _complete_task(
     shell_complete=_complete_task,
     help="Leave this task to others; may be repeated.",
 )
+@click.option(
+    "--tenant",
+    metavar="NAME",
+    multiple=True,
+    help="Run jobs of this tenant only, '' for the default one; may be repeated.  [default: all]",
+)
 @click.option("--worker-name", metavar="NAME", help="The readable part of the worker's id.")
 @click.option(
     "--max-jobs", type=click.IntRange(1), help="Start the worker process anew after so many jobs."
@@ -228,6 +234,7 @@ def _make_app(options: Mapping[str, Any]) -> App:
         "listen": False if options["no_listen"] else None,
         "prepared_statements": False if options["no_prepared_statements"] else None,
         "migrate": "auto" if options["schema_only"] else options["migrate"],
+        "tenant": options["tenant"][0] if len(options["tenant"]) == 1 else None,
     }
     if options["target"]:
         app = find_app(options["target"])
@@ -320,10 +327,10 @@ async def _is_alone(threads: ThreadPoolExecutor) -> bool:
     if tasks and (await asyncio.wait(tasks, timeout=_LAST_WORDS))[1]:
         return False
     threads.shutdown(wait=False, cancel_futures=True)
-    end = time.monotonic() + _LAST_WORDS
+    end = SYSTEM.monotonic() + _LAST_WORDS
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.main_thread():
-            thread.join(max(0.0, end - time.monotonic()))
+            thread.join(max(0.0, end - SYSTEM.monotonic()))
             if thread.is_alive():
                 return False
     return True
@@ -385,6 +392,7 @@ async def _start(app: App, options: Mapping[str, Any]) -> Runner:
             exclude=options["exclude"],
             max_jobs=options["max_jobs"],
             once=options["once"],
+            tenants=options["tenant"] or None,
             crontab_file=options["crontab"],
         )
     except WindlassError:

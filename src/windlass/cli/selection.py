@@ -91,9 +91,9 @@ async def apply(
         done = {job.id for job in changed.jobs}
         changed.refused = await _why_not(app, [id for id in ids if id not in done])
         return changed
-    after = 0
+    after: int | None = None
     while page := await app.client.list_jobs(**selection.words, after=after, limit=_PAGE):
-        changed.jobs += await verb([job.id for job in page])
+        changed.jobs += await verb([job.id for job in reversed(page)])
         after = page[-1].id
     return changed
 

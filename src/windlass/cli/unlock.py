@@ -23,8 +23,9 @@ def unlock(place: Place, workers: tuple[str, ...], as_json: bool) -> None:
     """
 
     async def work(app: App) -> tuple[list[Job], set[str]]:
-        known = {worker.id for worker in await app.client.workers()}
-        return await app.client.force_unlock_workers(workers), known
+        client = app.client.for_tenant(None)  # a worker may hold jobs of several
+        known = {worker.id for worker in await client.workers()}
+        return await client.force_unlock_workers(workers), known
 
     freed, known = place.use(work)
     if as_json:

@@ -36,6 +36,10 @@ class SyncClient:
         """Add jobs inside the transaction open on `connection`."""
         return JoinedSyncClient(self._client, self._portal, connection)
 
+    def for_tenant(self, name: str | None) -> SyncClient:
+        """The same verbs for one tenant; see `Client.for_tenant`."""
+        return SyncClient(self._client.for_tenant(name), self._portal)
+
     add_job = _blocking(Client.add_job)
     add_jobs = _blocking(Client.add_jobs)
     add_typed = _blocking(Client.add_typed)
@@ -80,4 +84,5 @@ class JoinedSyncClient(SyncClient):
 
     def _join(self, new: Sequence[NewJob]) -> list[Job]:
         store = self._portal.call(self._client._opened())
+        self._client._own_jobs(store, new)
         return store.joined(self._connection).enqueue(new) if new else []

@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Unpack
 
+from msgspec.structs import replace
+
 from windlass.client.filters import make_filter
 from windlass.client.prepare import Preparer
 from windlass.client.schedules import ScheduleInfo, no_schedule, schedule_info
@@ -19,11 +21,12 @@ from windlass.errors import (
     WaitTimeoutError,
 )
 from windlass.model import names
-from windlass.model.job import Job, JobOptions, JobSpec, JobState
+from windlass.model.job import DEFAULT_TENANT, Job, JobOptions, JobSpec, JobState
 from windlass.model.outcome import clip
 from windlass.store.port import Store
 from windlass.store.records import NewJob, Paused, WorkerInfo
 from windlass.store.schedules import KnownSchedule, jobs_at
+from windlass.tasks.tenancy import tenant_inside
 from windlass.tasks.transaction import connection_inside
 
 Cleanup = Literal["gc-tasks", "gc-queues", "delete-failed", "prune"]
@@ -43,25 +46,45 @@ class Client:
         *,
         keep: Callable[[str], float | None],
         max_resets: Callable[[], int],
+        tenant: Callable[[], str | None],
         connection: Any = None,
     ) -> None:
-        """`keep` and `max_resets` are asked for each call, because `App.configure` may change
-        what they answer."""
+        """`keep`, `max_resets` and `tenant` are asked for each call, because `App.configure` may
+        change what they answer."""
         self._opened = opened
         self._preparer = preparer
         self._keep = keep
         self._max_resets = max_resets
+        self._tenant = tenant
         self._connection = connection
 
     def using(self, connection: Any) -> Client:
         """The same verbs; jobs that are added join the transaction open on `connection`."""
+        return self._with(self._tenant, connection)
+
+    def for_tenant(self, name: str | None) -> Client:
+        """The same verbs for one tenant: what is added belongs to it, nothing of another's is seen
+        or changed. '' is the default tenant alone; None adds to the default one and sees all."""
+        tenant = names.check_tenant(name)
+        return self._with(lambda: tenant, self._connection)
+
+    def _with(self, tenant: Callable[[], str | None], connection: Any) -> Client:
         return Client(
             self._opened,
             self._preparer,
             keep=self._keep,
             max_resets=self._max_resets,
+            tenant=tenant,
             connection=connection,
         )
+
+    def _own(self, store: Store) -> str:
+        """Whose names this client means: its tenant's, else those of the tenant whose job's handler
+        this is, else the default one's."""
+        tenant = self._tenant()
+        if tenant is None:
+            tenant = tenant_inside(store)
+        return DEFAULT_TENANT if tenant is None else tenant
 
     # ── adding ──
 
@@ -81,10 +104,16 @@ class Client:
         store = await self._opened()
         if not new:
             return []
+        self._own_jobs(store, new)
         connection = connection_inside(store) if self._connection is None else self._connection
         if connection is not None:
             return await store.joined(connection).aenqueue(new)
         return await store.enqueue(new)
+
+    def _own_jobs(self, store: Store, new: Sequence[NewJob]) -> None:
+        if tenant := self._own(store):
+            for job in new:
+                job.tenant = tenant
 
     # ── looking ──
 
@@ -94,9 +123,10 @@ class Client:
             raise ValidationError("give an id or a key", field="id")
         if id is not None:
             wanted = names.check_job(id)
-            return await (await self._opened()).get(wanted)
+            return await (await self._opened()).get(wanted, self._tenant())
         wanted_key = names.check_one_key(key)
-        return await (await self._opened()).get_by_key(wanted_key)
+        store = await self._opened()
+        return await store.get_by_key(wanted_key, self._own(store))
 
     async def list_jobs(
         self,
@@ -106,22 +136,22 @@ class Client:
         queue: str | None = None,
         key: str | None = None,
         ids: Sequence[int] | None = None,
-        after: int = 0,
+        after: int | None = None,
         limit: int = 100,
     ) -> list[Job]:
-        """A page of jobs, by ascending id; pass the last id as `after` for the next page."""
+        """A page of jobs, the newest first; pass the last id as `after` for the next page."""
         wanted = make_filter(
             state=state, task=task, queue=queue, key=key, ids=ids, after=after, limit=limit
         )
-        return await (await self._opened()).find(wanted)
+        return await (await self._opened()).find(replace(wanted, tenant=self._tenant()))
 
     async def counts(self) -> dict[str, int]:
         """How many jobs are in each state; completed ones only where they are kept."""
-        counts = await (await self._opened()).counts()
+        counts = await (await self._opened()).counts(self._tenant())
         return {state.value: counts.get(state, 0) for state in JobState}
 
     async def workers(self) -> list[WorkerInfo]:
-        return await (await self._opened()).workers()
+        return await (await self._opened()).workers(self._tenant())
 
     async def wait_for(self, id: int, timeout: float | timedelta | None = None) -> Job:
         """The job once it is finished, with its output.
@@ -136,7 +166,7 @@ class Client:
         deadline = None if limit is None else loop.time() + limit
         pause = _WAIT_FIRST
         while True:
-            job = await store.get(id)
+            job = await store.get(id, self._tenant())
             if job is None:
                 raise JobNotFoundError(f"there is no job {id}, or it is finished and was not kept")
             if job.state.is_final:
@@ -155,35 +185,35 @@ class Client:
     # ── schedules ──
 
     async def list_schedules(self) -> list[ScheduleInfo]:
-        """The schedules that the database knows, by identifier."""
+        """The schedules that the database knows, by tenant and identifier."""
         store = await self._opened()
         now = await store.now()
-        return [schedule_info(known, now) for known in await store.schedules()]
+        return [schedule_info(known, now) for known in await store.schedules(self._tenant())]
 
     async def pause_schedule(self, id: str) -> ScheduleInfo:
         """Fire a schedule no more, in any worker, until `resume_schedule`; it is remembered."""
         names.check_schedule(id)
         store = await self._opened()
-        return await self._told(id, await store.pause_schedule(id))
+        return await self._told(id, await store.pause_schedule(id, self._own(store)))
 
     async def resume_schedule(self, id: str) -> ScheduleInfo:
         """Fire a schedule again; instants that passed while it was paused are skipped."""
         names.check_schedule(id)
         store = await self._opened()
-        return await self._told(id, await store.resume_schedule(id))
+        return await self._told(id, await store.resume_schedule(id, self._own(store)))
 
     async def remove_schedule(self, id: str) -> ScheduleInfo:
         """Forget a schedule. Workers that have it fire it no more; one that starts with it in its
         crontab makes it known anew."""
         names.check_schedule(id)
         store = await self._opened()
-        return await self._told(id, await store.forget_schedule(id))
+        return await self._told(id, await store.forget_schedule(id, self._own(store)))
 
     async def trigger_schedule(self, id: str) -> Job:
         """Add one job of a schedule now, paused or not; its own instants stay as they are."""
         names.check_schedule(id)
         store = await self._opened()
-        for known in await store.schedules():
+        for known in await store.schedules(self._own(store)):
             if known.identifier == id:
                 now = await store.now()
                 return (await self._add(jobs_at(known.schedule, [now], backfilled=False)))[0]
@@ -199,19 +229,20 @@ class Client:
     async def remove_job(self, key: str) -> Job | None:
         """Delete the job with that key; one that runs loses its key and will not run again."""
         names.check_one_key(key)
-        return await (await self._opened()).remove(key)
+        store = await self._opened()
+        return await store.remove(key, self._own(store))
 
     async def complete_jobs(self, ids: Sequence[int]) -> list[Job]:
         """Mark jobs as completed without running them; running ones are skipped."""
         chosen = names.check_jobs(ids)
-        return await (await self._opened()).complete(chosen)
+        return await (await self._opened()).complete(chosen, self._tenant())
 
     async def permanently_fail_jobs(
         self, ids: Sequence[int], reason: str = "Manually marked as failed"
     ) -> list[Job]:
         """Mark jobs as failed for good; running ones are skipped."""
         chosen, text = names.check_jobs(ids), clip(names.check_reason(reason))
-        return await (await self._opened()).fail(chosen, text)
+        return await (await self._opened()).fail(chosen, text, self._tenant())
 
     async def reschedule_jobs(
         self,
@@ -238,34 +269,45 @@ class Client:
             priority=priority,
             attempts=attempts,
             max_attempts=max_attempts,
+            tenant=self._tenant(),
         )
 
     async def retry_jobs(self, ids: Sequence[int]) -> list[Job]:
         """Run failed, cancelled and scheduled jobs now, with all their attempts."""
         chosen = names.check_jobs(ids)
-        return await (await self._opened()).retry(chosen)
+        return await (await self._opened()).retry(chosen, self._tenant())
 
     async def cancel_jobs(self, ids: Sequence[int]) -> list[Job]:
         """Cancel waiting jobs; running ones are told to stop and are cancelled when they do."""
         chosen = names.check_jobs(ids)
-        return await (await self._opened()).cancel(chosen)
+        return await (await self._opened()).cancel(chosen, self._tenant())
 
     async def force_unlock_workers(self, ids: Sequence[str]) -> list[Job]:
-        """Treat these workers as dead now, and put their jobs back."""
+        """Treat these workers as dead now, and put their jobs back.
+
+        ConfigError from the client of one tenant, because a worker may hold jobs of others.
+        """
         workers = names.check_workers(ids)
+        if self._tenant() is not None:
+            raise ConfigError(
+                "a worker may hold jobs of several tenants; unlock it with a client of none"
+            )
         return await (await self._opened()).unlock(workers, self._max_resets())
 
     async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
-        """Stop starting jobs of a task or a queue, in every worker, until `resume`."""
+        """Stop starting jobs of a task or a queue, in every worker, until `resume`. It is the
+        tenant's task or queue, the default one's where the client has none."""
         _one_of(task, queue)
-        await (await self._opened()).pause(task=task, queue=queue)
+        store = await self._opened()
+        await store.pause(task=task, queue=queue, tenant=self._own(store))
 
     async def resume(self, *, task: str | None = None, queue: str | None = None) -> None:
         _one_of(task, queue)
-        await (await self._opened()).resume(task=task, queue=queue)
+        store = await self._opened()
+        await store.resume(task=task, queue=queue, tenant=self._own(store))
 
     async def paused(self) -> Paused:
-        return await (await self._opened()).paused()
+        return await (await self._opened()).paused(self._tenant())
 
     async def cleanup(self, *what: Cleanup) -> dict[str, int]:
         """Remove rows that are no longer needed; the answer says how many each name removed.
@@ -281,10 +323,18 @@ class Client:
         removed: dict[str, int] = {}
         for name in what:
             removed[name] = 0
-            verb = {"delete-failed": store.delete_failed, "prune": store.prune}.get(name)
-            while verb is not None and (count := await verb(_BATCH)):
+            while count := await self._clean(store, name):
                 removed[name] += count
         return removed
+
+    async def _clean(self, store: Store, name: Cleanup) -> int:
+        match name:
+            case "delete-failed":
+                return await store.delete_failed(_BATCH, self._tenant())
+            case "prune":
+                return await store.prune(_BATCH)
+            case _:
+                return 0
 
 
 def _one_of(task: str | None, queue: str | None) -> None:

@@ -17,12 +17,13 @@ def make_filter(
     queue: str | None = None,
     key: str | None = None,
     ids: Sequence[int] | None = None,
-    after: int = 0,
+    after: int | None = None,
     limit: int = 100,
 ) -> JobFilter:
     """The filter for these words, each checked."""
     names.check_count(limit, "limit", 1, 10_000)
-    names.check_count(after, "after", 0, 2**63 - 1)
+    if after is not None:
+        names.check_count(after, "after", 0, 2**63 - 1)
     if task is not None:
         names.check_task(task)
     names.check_queue(queue)

@@ -9,12 +9,16 @@ from windlass.clock import to_micros
 from windlass.errors import InstantError, PayloadError, ValidationError
 from windlass.model import names
 from windlass.model import payload as payloads
-from windlass.model.job import Carried, JobSpec
+from windlass.model.job import DEFAULT_TENANT, Carried, JobSpec
 from windlass.store.records import NewJob
 from windlass.tasks.registry import Registry
 
 _CARRIED = [name for name in Carried.__struct_fields__ if name != "payload"]
 """What a job carries, in the order of NewJob, whose second field is the payload."""
+_SAID = {"is_strict": "strict"}
+"""What a caller calls otherwise than stores do."""
+_NOT_ASKED = {"tenant": DEFAULT_TENANT}
+"""What no caller says of a single job: the client knows its tenant."""
 assert Carried.__struct_fields__[:2] == ("task", "payload")
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
@@ -25,6 +29,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "flags": names.check_flags,
     "keep": lambda keep: names.check_seconds(keep, "keep"),
     "meta": payloads.encode_meta,
+    "is_strict": names.check_strict,
 }
 """How a value is checked, and what the store is given for it; others go as they are."""
 
@@ -73,12 +78,15 @@ class Preparer:
                 f"specs must be a list of JobSpec, and {names.brief(spec)} is none", field="specs"
             )
         task = self._registry.find(names.check_task(spec.task))
-        carried = {name: getattr(spec, name) for name in _CARRIED}
+        carried: dict[str, Any] = {
+            name: _NOT_ASKED[name] if name in _NOT_ASKED else getattr(spec, _SAID.get(name, name))
+            for name in _CARRIED
+        }
         if task is not None:
             carried["task"] = task.name
-            for name in ("queue", "priority", "flags", "max_attempts"):
+            for name in ("queue", "priority", "flags", "max_attempts", "is_strict"):
                 if carried[name] is None:
-                    carried[name] = getattr(task.options, name)
+                    carried[name] = getattr(task.options, _SAID.get(name, name))
         if spec.run_at is not None and spec.delay is not None:
             raise InstantError("give run_at or delay, not both", field="run_at")
         for name, check in _CHECKS.items():

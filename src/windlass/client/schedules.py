@@ -32,6 +32,7 @@ class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
     known_since: datetime
     seen_at: datetime
     schedule: Schedule
+    tenant: str | None = None
 
 
 def no_schedule(id: str) -> ScheduleNotFoundError:
@@ -58,6 +59,7 @@ def schedule_info(known: KnownSchedule, now: int) -> ScheduleInfo:
         known_since=to_datetime(known.known_since),
         seen_at=to_datetime(known.seen_at),
         schedule=schedule,
+        tenant=known.tenant or None,
     )
 
 

@@ -8,12 +8,12 @@ One worker is one set of loops around a dictionary of deliveries:
 * the **keeper** renews leases from a thread of its own, tells handlers to stop when a lease is
   lost or a cancel is asked for, and fences them before the lease can pass to another worker;
 * the **promoter** makes due jobs ready, the **reaper** takes jobs back from dead workers, the
-  **pruner** removes history, the **noter** writes progress and logs, the **reporter** tells of
-  jobs that ended, the **scheduler** fires schedules.
+  **pruner** removes history, the **note writer** writes progress and log entries of running jobs,
+  the **reporter** tells of jobs that ended, the **scheduler** fires schedules.
 
 `engine` puts the loops together, and `supervision` is the life of one worker around it: start, wait
 for a stop or the end, drain, sign off.
 
-A delivery is in `held` from its claim until its settlement is written, so the keeper sees it all
+A delivery is in `in_hand` from its claim until its settlement is written, so the keeper sees it all
 that time. Nothing here knows SQL, and nothing but the clock and the event loop knows time.
 """

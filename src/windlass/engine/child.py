@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -29,6 +30,7 @@ from windlass.tasks.context import SyncContext
 from windlass.tasks.folder import load_file
 from windlass.tasks.options import TaskOptions
 from windlass.tasks.task import Task, make_task
+from windlass.tasks.tenancy import inherit_tenant
 
 _logger = logging.getLogger("windlass")
 
@@ -49,7 +51,7 @@ def child_main(pipe: Connection, logging_shown: tuple[str, logs.LogFormat] | Non
         if isinstance(call, wire.RunJob):
             line = Line(pipe)
             life = forking.lives
-            answer = _run(call, tasks, line)
+            answer = copy_context().run(_run, call, tasks, line)
             if forking.lives != life:
                 forking.leave(f"job {call.lease.job_id} ({call.lease.task})")
             line.end(answer)
@@ -91,6 +93,8 @@ class Line:
 def _run(
     call: wire.RunJob, tasks: dict[wire.FunctionRef, Task[Any, Any]], line: Line
 ) -> wire.ToWorker:
+    if call.lease.tenant:
+        inherit_tenant(None, call.lease.tenant)
     try:
         task = tasks.get(call.function)
         if task is None:

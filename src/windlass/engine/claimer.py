@@ -1,29 +1,25 @@
 """Takes jobs from the store: for free slots at once, and ahead of need where jobs are quick.
 
-How far ahead is worked out from how long jobs take: a quarter of a second of work, at most
-`MOST_AHEAD` jobs or `MOST_TEXT` characters of payload, and nothing where a job takes longer than
-that or none has shown its length. So a worker with slow jobs holds no more than its slots run, and
-one with quick jobs never runs dry. What still lies in the buffer after two seconds goes back.
+`demand` works out how many. What still lies in the buffer after two seconds goes back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from windlass.clock import Clock
-from windlass.engine.handler import Handler, maybe_await
+import msgspec
+
+from windlass.engine.demand import MOST_AHEAD, Demand, demand, demand_one_by_one
+from windlass.engine.handler import EngineHandler, maybe_await
 from windlass.engine.slots import Slots
-from windlass.observe.events import Events
-from windlass.observe.logs import Scoped
+from windlass.engine.tools import Tools
 from windlass.store.port import WorkStore
 from windlass.store.records import ClaimRequest, Lease
 
-AHEAD_SECONDS = 0.25
-MOST_AHEAD = 2_000
-REFILL = 1_000
 MOST_AT_ONCE = 20_000
-MOST_TEXT = 16_000_000
+MOST_PROMOTED = 2_000
 TOO_OLD = 2.0
 FENCED_PAUSE = 0.2
 SUSPECTS_EVERY = 0.25
@@ -33,6 +29,32 @@ Flags = Sequence[str] | None
 ForbiddenFlags = Flags | Callable[[], "Flags | Awaitable[Flags]"]
 
 
+class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """For which worker jobs are claimed, and how. Times are seconds."""
+
+    worker_id: str
+    lease: float
+    poll_interval: float
+    prefetch: int | None = None
+    """The most jobs to hold beyond what the slots run; None is `demand.MOST_AHEAD`."""
+    forbidden_flags: ForbiddenFlags = None
+    max_jobs: int | None = None
+    once: bool = False
+    tenants: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimerLinks:
+    """What the claimer asks the rest of the engine, and tells it."""
+
+    in_hand: Callable[[], int]
+    """Deliveries whose settlement is not written yet."""
+    is_fenced: Callable[[], bool]
+    """Whether leases could not be renewed in time, so that whatever is claimed is lost."""
+    finished: Callable[[str], None]
+    """There is nothing more to do, and why."""
+
+
 class Claimer:
     """One claim in flight at a time; everything it takes goes to the slots."""
 
@@ -40,48 +62,31 @@ class Claimer:
         self,
         store: WorkStore,
         slots: Slots,
-        handler: Handler,
-        *,
-        worker: Any,
-        worker_id: str,
-        lease: float,
-        poll_interval: float,
-        prefetch: int | None,
-        forbidden_flags: ForbiddenFlags,
-        max_jobs: int | None,
-        once: bool,
-        events: Events,
-        clock: Clock,
-        finished: Callable[[str], None],
-        logger: Scoped,
-        held: Callable[[], int],
-        is_fenced: Callable[[], bool],
+        handler: EngineHandler,
+        options: ClaimOptions,
+        tools: Tools,
+        links: ClaimerLinks,
     ) -> None:
         self._store = store
         self._slots = slots
-        self._handler = handler
-        self._worker = worker
-        self._worker_id = worker_id
-        self._lease = lease
-        self._poll_interval = poll_interval
-        self._most_ahead = MOST_AHEAD if prefetch is None else prefetch
-        self._forbidden_flags = forbidden_flags
-        self._left = max_jobs
-        self._once = once
-        self._events = events
-        self._clock = clock
-        self._finished = finished
-        self._logger = logger
-        self._held = held
-        self._is_fenced = is_fenced
+        self._options = options
+        self._links = links
+        self._clock = tools.clock
+        self._events = tools.events
+        self._worker = tools.worker
+        self._logger = tools.logger
+        self._poll_interval = options.poll_interval
+        self._most_ahead = MOST_AHEAD if options.prefetch is None else options.prefetch
+        self._left = options.max_jobs
+        self._must_promote = options.once and store.capabilities.upkeep
         self._pre_dequeue = getattr(handler, "pre_dequeue", None)
         self._tasks = tuple(handler.tasks)
         self._longer = {
             task: plan_lease
             for task in self._tasks
-            if (plan_lease := handler.plan(task).lease) is not None and plan_lease > lease
+            if (plan_lease := handler.plan(task).lease) is not None and plan_lease > options.lease
         }
-        self._weight = 1.0
+        self._payload_size = 1.0
         self._bound = MOST_AT_ONCE
         self._look_past_at = 0.0
         self._suspects_at = 0.0
@@ -117,9 +122,11 @@ class Claimer:
         self._give_back_old()
         if self.is_closed:
             return self._until_old()
-        if self._is_fenced():
+        if self._links.is_fenced():
             return FENCED_PAUSE
-        wanted = min(self._wanted(asking), self._bound)
+        need = self._demand(asking)
+        self._slots.low_water = need.low_water
+        wanted = min(need.count, self._bound)
         if wanted <= 0:
             self._dry = False  # a slot that runs out must wake this loop, hint or no hint
             return self._until_old()
@@ -129,12 +136,12 @@ class Claimer:
         flags = await self._flags()
         now = self._clock.monotonic()
         is_accused = self._slots.accused is not None
-        suspects = 0 if is_accused else max(asking, self._slots.free)
+        suspects = 0 if is_accused else max(asking, self._slots.load.free)
         if suspects:
             self._suspects_at = now + SUSPECTS_EVERY
         elif now >= self._suspects_at and not is_accused:
             self._slots.asks.for_suspects = True
-        past_heads = self._once or now >= self._look_past_at
+        past_heads = self._options.once or now >= self._look_past_at
         if past_heads:
             self._look_past_at = now + self._poll_interval
         self._hinted = False
@@ -144,11 +151,12 @@ class Claimer:
         try:
             leases = await self._store.claim(
                 ClaimRequest(
-                    worker=self._worker_id,
+                    worker=self._options.worker_id,
                     tasks=self._tasks,
                     limit=wanted,
+                    tenants=self._options.tenants,
                     suspects=suspects,
-                    lease=self._lease,
+                    lease=self._options.lease,
                     longer_leases=self._longer,
                     forbidden_flags=flags,
                     past_heads=past_heads,
@@ -166,7 +174,8 @@ class Claimer:
         has_suspects = self._slots.feed(leases, owned_until)
         if suspects:
             self._slots.asks.for_suspects = has_suspects  # there may be more of them
-        if self._once and len(leases) < wanted and await self._store.promote(MOST_AHEAD):
+        is_short = len(leases) < wanted
+        if self._must_promote and is_short and await self._store.promote(MOST_PROMOTED):
             self._hinted = True  # what was due is ready only now
         return self._took(leases, wanted)
 
@@ -195,13 +204,15 @@ class Claimer:
             self.is_closed = self.is_exhausted = True
             return self._until_old()
         if len(leases) >= wanted:
-            return self._until_old() if self._wanted(0) <= 0 else 0.0
+            need = self._demand(asking=0)
+            self._slots.low_water = need.low_water
+            return self._until_old() if need.count <= 0 else 0.0
         if self._hinted:
             return 0.0
         self._dry = True
-        if self._once and not leases and self._held() == 0:
+        if self._options.once and not leases and self._links.in_hand() == 0:
             self.is_closed = True
-            self._finished("once")
+            self._links.finished("once")
             return None
         return min(self._poll_interval, self._until_old() or self._poll_interval)
 
@@ -209,43 +220,28 @@ class Claimer:
         """Come back to see whether the buffer got old, if there is one."""
         return TOO_OLD / 2 if self._slots.buffered else None
 
-    def _wanted(self, asking: int) -> int:
-        """How many to ask for now; nothing while no slot asks and the buffer lacks less than half,
-        or `REFILL`."""
+    def _demand(self, asking: int) -> Demand:
         if self._pre_dequeue is not None:
-            # One by one, and only after the last one's `pre_handle`, which may change the answer.
-            self._slots.low_water = 0
-            is_settled = self._slots.buffered == 0 and self._slots.preparing == 0
-            return min(1, self._slots.free) if is_settled else 0
-        ahead = self._ahead()
-        self._slots.low_water = max((ahead + 1) // 2, ahead - REFILL + 1)
-        free = self._slots.free
-        if free == 0 and asking == 0 and self._slots.buffered >= self._slots.low_water:
-            return 0
-        # Beyond what free slots need, claims of one size: one is under way while the last one's
-        # jobs run, and none is so large that the slots run dry meanwhile.
-        wanted = self._slots.count - self._slots.running + ahead - self._slots.buffered
-        wanted = max(asking, min(wanted, max(free, REFILL)))
-        return wanted if self._left is None else min(wanted, self._left)
-
-    def _ahead(self) -> int:
-        pace = self._slots.pace
-        if pace is None or pace > AHEAD_SECONDS:
-            return 0
-        by_pace = int(AHEAD_SECONDS * self._slots.count / max(pace, 1e-6))
-        return min(self._most_ahead, by_pace, int(MOST_TEXT / self._weight))
+            return demand_one_by_one(self._slots.load)
+        return demand(
+            self._slots.load,
+            asking=asking,
+            left=self._left,
+            most_ahead=self._most_ahead,
+            size=self._payload_size,
+        )
 
     def _weigh(self, leases: Sequence[Lease]) -> None:
         """Remember how large payloads are, so that the buffer stays small where they are not."""
         mean = sum([len(lease.payload) for lease in leases]) / len(leases)
-        self._weight = max(mean, self._weight * 0.9, 1.0)
+        self._payload_size = max(mean, self._payload_size * 0.9, 1.0)
 
     def _give_back_old(self) -> None:
         if self._slots.has_older(TOO_OLD) and self._slots.hand_back(TOO_OLD):
             self._slots.pace = TOO_OLD  # jobs got slow: hold none ahead until some finish again
 
     async def _flags(self) -> tuple[str, ...]:
-        flags = self._forbidden_flags
+        flags = self._options.forbidden_flags
         if callable(flags):
             flags = await maybe_await(flags())
         return tuple(flags or ())

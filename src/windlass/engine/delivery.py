@@ -15,7 +15,7 @@ from windlass.tasks.abort import Abort, AbortReason
 _lock = threading.Lock()
 
 LOST = frozenset(AbortReason(reason.value) for reason in LostReason)
-"""The reasons that come from the store: this delivery no longer holds its job."""
+"""The reasons that come from the store: this delivery no longer owns its job."""
 
 
 class Delivery(msgspec.Struct, eq=False):
@@ -141,7 +141,7 @@ class Delivery(msgspec.Struct, eq=False):
             self._cancel_soon()
 
     def note(self, note: Note) -> None:
-        """Remember something for the noter to write; from any thread."""
+        """Remember something for the note writer; from any thread."""
         if asyncio._get_running_loop() is self.loop:
             self._note(note)  # at once: the handler may be about to end
         else:

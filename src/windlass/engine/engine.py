@@ -8,20 +8,20 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 import msgspec
 
 from windlass.clock import SYSTEM, Clock
 from windlass.engine import switching
-from windlass.engine.claimer import Claimer, ForbiddenFlags
+from windlass.engine.claimer import Claimer, ClaimerLinks, ClaimOptions, ForbiddenFlags
 from windlass.engine.delivery import Delivery
-from windlass.engine.handler import Handler
+from windlass.engine.handler import EngineHandler
 from windlass.engine.keeper import Keeper, KeeperHost, KeeperTask, KeeperThread
 from windlass.engine.lookout import SOON, Lookout
 from windlass.engine.loop import Loop
-from windlass.engine.noter import Noter
+from windlass.engine.note_writer import NoteWriter
 from windlass.engine.outage import Outage
 from windlass.engine.promoter import Promoter
 from windlass.engine.pruner import Pruner
@@ -30,9 +30,11 @@ from windlass.engine.reporter import Reporter
 from windlass.engine.scheduler import Scheduler, Scheduling
 from windlass.engine.settler import DONE, Settler
 from windlass.engine.slots import Slots
+from windlass.engine.tools import Tools
 from windlass.errors import StoreError
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
+from windlass.store.hints import ignore_due
 from windlass.store.port import Lifeline, Listening, Roster
 from windlass.store.records import Release, Settled, Verdict
 from windlass.tasks.abort import AbortReason
@@ -53,7 +55,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     lease: float = 30.0
     poll_interval: float = 2.0
     reap_interval: float | None = 5.0
-    """None leaves the jobs of dead workers to others."""
+    """None leaves the jobs of dead workers to others, as a store without `upkeep` does anyway."""
     grace: float = 25.0
     max_resets: int = 5
     renew_every: float | None = None
@@ -62,6 +64,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     forbidden_flags: ForbiddenFlags = None
     max_jobs: int | None = None
     once: bool = False
+    tenants: tuple[str, ...] | None = None
+    """Whose jobs to run; None for those of all tenants."""
 
 
 def make_worker_id(name: str | None) -> str:
@@ -79,7 +83,7 @@ class Engine:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: EngineHandler,
         around: Surroundings,
         options: EngineOptions,
         *,
@@ -107,7 +111,7 @@ class Engine:
         self._clock = clock
         self._keeper_on_loop = keeper_on_loop
         self._logger = scoped(around.logger, "worker", worker_id=self.id)
-        self._held: dict[int, Delivery] = {}
+        self._in_hand: dict[int, Delivery] = {}
         self._hurry = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._drain: asyncio.Task[None] | None = None
@@ -115,37 +119,33 @@ class Engine:
         self.handlers_left = False
         """Whether a coroutine would not be cancelled when the worker was drained."""
         self._hooks: set[asyncio.Task[None]] = set()
-        self._leases: Keeper
+        self._keeper: Keeper
         self._build()
 
     def _build(self) -> None:
         options = self.options
         outage = Outage(self._logger)
         self._outage = outage
-        self._noter = Noter(self._store, self._logger)
-        self._reporter = Reporter(
-            self._handler, self._around, events=self._events, logger=self._logger, worker=self
-        )
+        self._note_writer = NoteWriter(self._store, self._logger)
+        tools = Tools(self._clock, self._logger, self._events, worker=self)
+        self._reporter = Reporter(self._handler, self._around, tools)
         self._settler = Settler(
             self._store,
             outage.sibling(),
             self._logger,
-            self._before_settling,
-            self._after_settling,
-            lambda: self._slots.buffered,
-            lambda batch: self._slots.asks.settled(batch),
+            before=self._before_settling,
+            after=self._after_settling,
+            tried=lambda batch: self._slots.asks.settled(batch),
+            buffered=lambda: self._slots.buffered,
         )
         self._slots = Slots(
             options.slots,
             self._handler,
             self._around,
             self._settler,
-            held=self._held,
-            clock=self._clock,
-            events=self._events,
-            logger=self._logger,
+            tools,
+            in_hand=self._in_hand,
             hungry=self._on_hungry,
-            worker=self,
             on_note=self._on_note,
             max_resets=options.max_resets,
         )
@@ -153,49 +153,46 @@ class Engine:
             self._store,
             self._slots,
             self._handler,
-            worker=self,
-            worker_id=self.id,
-            lease=options.lease,
-            poll_interval=options.poll_interval,
-            prefetch=options.prefetch,
-            forbidden_flags=options.forbidden_flags,
-            max_jobs=options.max_jobs,
-            once=options.once,
-            events=self._events,
-            clock=self._clock,
-            finished=self._on_finished,
-            logger=self._logger,
-            held=lambda: len(self._held),
-            is_fenced=lambda: self._leases.is_past_fence,
+            ClaimOptions(
+                worker_id=self.id,
+                lease=options.lease,
+                poll_interval=options.poll_interval,
+                prefetch=options.prefetch,
+                forbidden_flags=options.forbidden_flags,
+                max_jobs=options.max_jobs,
+                once=options.once,
+                tenants=options.tenants,
+            ),
+            tools,
+            ClaimerLinks(
+                in_hand=lambda: len(self._in_hand),
+                is_fenced=lambda: self._keeper.is_past_fence,
+                finished=self._on_finished,
+            ),
         )
         self._claiming = self._loop("claimer", self._claimer.step)
         self._promoter = Promoter(self._store, options.poll_interval, self._clock)
         self._promoting = self._loop("promoter", self._promoter.step)
-        self._noting = self._loop("noter", self._noter.step, first_delay=None)
-        self._loops = [
-            self._claiming,
-            self._promoting,
-            self._noting,
-            self._loop("pruner", Pruner(self._store).step, first_delay=PRUNE_AFTER),
-        ]
-        if (interval := options.reap_interval) is not None:
-            reaper = Reaper(self._store, interval, options.max_resets, self._logger)
-            self._loops.append(self._loop("reaper", reaper.step, first_delay=interval))
-        if isinstance(self._store, Roster) and not options.once:
-            lookout = Lookout(self._store, self.id, self.tasks, self._logger)
+        self._noting = self._loop("note-writer", self._note_writer.step, first_delay=None)
+        self._loops = [self._claiming, self._noting]
+        if self._store.capabilities.upkeep:
+            self._loops += self._upkeep()
+        if self._store.capabilities.roster and not options.once:
+            roster = cast(Roster, self._store)
+            lookout = Lookout(roster, self.id, self.tasks, options.tenants, self._logger)
             self._loops.append(self._loop("lookout", lookout.step, first_delay=SOON))
         self._scheduler: Scheduler | None = None
         if self._scheduling is not None and self._scheduling.schedules:
-            scheduler = Scheduler(
-                self._scheduling,
-                poll_interval=options.poll_interval,
-                clock=self._clock,
-                events=self._events,
-                logger=self._logger,
-                worker=self,
-            )
+            scheduler = Scheduler(self._scheduling, options.poll_interval, tools)
             self._scheduler = scheduler
             self._loops.append(self._loop("scheduler", scheduler.step))
+
+    def _upkeep(self) -> Iterator[Loop]:
+        yield self._promoting
+        yield self._loop("pruner", Pruner(self._store).step, first_delay=PRUNE_AFTER)
+        if (interval := self.options.reap_interval) is not None:
+            reaper = Reaper(self._store, interval, self.options.max_resets, self._logger)
+            yield self._loop("reaper", reaper.step, first_delay=interval)
 
     def _loop(self, name: str, step: Any, first_delay: float | None = 0.0) -> Loop:
         return Loop(
@@ -213,19 +210,20 @@ class Engine:
         self._events.emit("worker:create", worker=self, tasks=self.tasks)
         lifeline = self._store.lifeline()
         switching.quicken()
-        self._keeper = self._host(lifeline)
-        self._keeper.start()
+        self._keeper_host = self._host(lifeline)
+        self._keeper_host.start()
         self._slots.start()
-        self._unsubscribe = self._store.subscribe(self._on_hint, self._listening, self._on_due)
+        due = self._on_due if self._store.capabilities.upkeep else ignore_due
+        self._unsubscribe = self._store.subscribe(self._on_hint, self._listening, due)
         for loop in self._loops:
             loop.start()
 
     def _host(self, lifeline: Lifeline) -> KeeperHost:
-        keeper = self._leases = Keeper(
+        keeper = self._keeper = Keeper(
             self.id,
             self.options.lease,
             lifeline,
-            self._held,
+            self._in_hand,
             clock=self._clock,
             outage=self._outage.sibling(),
             logger=self._logger,
@@ -281,13 +279,13 @@ class Engine:
                 self._logger.warning("told %d running jobs to stop; they go back", count)
             if not await self._slots.join(LAST_WORDS):
                 self.handlers_left = not await self._slots.kill()
-        await self._noter.step()
+        await self._note_writer.step()
         await self._noting.stop()
         await self._finish_settling()
         await self._finish_hooks()
 
     async def _do_sign_off(self) -> None:
-        await self._keeper.stop()
+        await self._keeper_host.stop()
         try:
             await self._store.retire(self.id)
         except StoreError as error:
@@ -338,7 +336,7 @@ class Engine:
             self._claiming.wake()
 
     def _on_note(self, delivery: Delivery) -> None:
-        self._noter.add(delivery)
+        self._note_writer.add(delivery)
         self._noting.wake()
 
     def _on_refused(self, error: StoreError) -> None:
@@ -376,15 +374,15 @@ class Engine:
         self._claiming.wake()
 
     async def _before_settling(self, batch: Sequence[Delivery]) -> None:
-        if self._noter.is_busy:
-            await self._noter.flush([delivery for delivery in batch if delivery.notes])
+        if self._note_writer.is_busy:
+            await self._note_writer.flush([delivery for delivery in batch if delivery.notes])
 
     async def _after_settling(self, batch: Sequence[Delivery], settled: Sequence[Settled]) -> None:
-        held = self._held
+        in_hand = self._in_hand
         for delivery in batch:
             job_id = delivery.lease.job_id
-            if held.get(job_id) is delivery:
-                del held[job_id]
+            if in_hand.get(job_id) is delivery:
+                del in_hand[job_id]
         if (accused := self._slots.accused) is not None and accused in batch:
             self._slots.accused = None
             self._claimer.hinted()  # others like it were left in the store
@@ -394,7 +392,7 @@ class Engine:
             self._tell(batch, settled, is_heard=is_heard)
         else:
             self.completed += len(batch)
-        if self._claimer.is_exhausted and not held:
+        if self._claimer.is_exhausted and not in_hand:
             self._on_finished("max_jobs")
         if self.options.once:
             self._claimer.hinted()

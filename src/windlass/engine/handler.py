@@ -19,7 +19,7 @@ from windlass.tasks.context import Context
 Run = Callable[[Context, Delivery], Coroutine[Any, Any, Any]]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class TaskPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How the jobs of one task are run and judged, worked out once."""
 
     run: Run
@@ -34,7 +34,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `run` never looks at its Context, so that none need be made."""
 
 
-class Handler(Protocol):
+class EngineHandler(Protocol):
     """Which tasks there are and how each runs.
 
     Three hooks are found by presence; each may be a coroutine function or a plain one:
@@ -50,7 +50,7 @@ class Handler(Protocol):
     @property
     def tasks(self) -> Sequence[str]: ...
 
-    def plan(self, task: str) -> Plan: ...
+    def plan(self, task: str) -> TaskPlan: ...
 
 
 async def maybe_await(value: Any) -> Any:

@@ -51,7 +51,7 @@ class Keeper:
         worker: str,
         lease: float,
         lifeline: Lifeline,
-        held: Mapping[int, Delivery],
+        in_hand: Mapping[int, Delivery],
         *,
         clock: Clock,
         outage: Outage,
@@ -64,7 +64,7 @@ class Keeper:
         self._worker = worker
         self._lease = lease
         self._lifeline = lifeline
-        self._held = held
+        self._in_hand = in_hand
         self._clock = clock
         self._outage = outage
         self._logger = logger
@@ -81,7 +81,7 @@ class Keeper:
     def step(self) -> float:
         """Do what is due; the seconds until the next step."""
         now = self._clock.monotonic()
-        deliveries = list(self._held.values())
+        deliveries = list(self._in_hand.values())
         if now >= self._fence_at:  # this process was stopped, or the store did not answer in time
             for delivery in deliveries:
                 if now >= delivery.owned_until - self._margin:
@@ -106,7 +106,7 @@ class Keeper:
             pause = min(self._outage.failed(error), self._lease / 10)
             return pause if now >= self._fence_at else min(pause, self._fence_at - now)
         self._outage.worked()
-        # Also while nothing is held: a job that starts meanwhile is looked after within a second.
+        # Also with nothing in hand: a job that starts meanwhile is looked after within a second.
         return max(0.0, min(self._renew_at - self._clock.monotonic(), CHECK_EVERY))
 
     def _renew(self, deliveries: list[Delivery], now: float) -> None:
@@ -142,7 +142,7 @@ class Keeper:
     def _fence(self, now: float) -> None:
         if now < self._fence_at:
             return
-        for delivery in list(self._held.values()):
+        for delivery in list(self._in_hand.values()):
             if now < delivery.owned_until - self._margin:
                 continue
             delivery.is_fenced = True

@@ -17,16 +17,24 @@ EVERY = 60.0
 class Lookout:
     """Introduces this worker, then looks now and then. Each task is told of once."""
 
-    def __init__(self, store: Roster, worker: str, tasks: Sequence[str], logger: Scoped) -> None:
+    def __init__(
+        self,
+        store: Roster,
+        worker: str,
+        tasks: Sequence[str],
+        tenants: Sequence[str] | None,
+        logger: Scoped,
+    ) -> None:
         self._store = store
         self._worker = worker
         self._tasks = tuple(tasks)
+        self._tenants = tenants
         self._logger = logger
         self._has_settled = False
         self._told: set[str] = set()
 
     async def step(self) -> float:
-        if not await self._store.introduce(self._worker, self._tasks):
+        if not await self._store.introduce(self._worker, self._tasks, self._tenants):
             return SOON  # its first sign of life is on the way
         if not self._has_settled:
             self._has_settled = True

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windlass.engine.delivery import Delivery
-from windlass.engine.handler import Plan
+from windlass.engine.handler import TaskPlan
 from windlass.engine.threads import Threads
 from windlass.errors import ConfigError, StoreUnavailableError
 from windlass.model.outcome import Abandon, Failed, Nack
@@ -66,12 +66,12 @@ class ObjectHandler:
         self._store = store
         self._threads = Threads(slots)
         self.tasks = tuple(tasks)
-        self._plan = Plan(run=self._run, **plan)
+        self._plan = TaskPlan(run=self._run, **plan)
         for hook in HOOKS:
             if (found := getattr(target, hook, None)) is not None:
                 setattr(self, hook, found)
 
-    def plan(self, task: str) -> Plan:
+    def plan(self, task: str) -> TaskPlan:
         return self._plan
 
     def close(self) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
+from contextvars import Context
 from typing import Any
 
 from windlass.clock import Clock, to_micros
 from windlass.engine.delivery import Delivery
-from windlass.engine.handler import Plan
+from windlass.engine.handler import TaskPlan
 from windlass.errors import PayloadError, Poison, RetryAfter, RetryAt
 from windlass.model import payload as payloads
 from windlass.model.names import LONGEST
@@ -31,7 +32,7 @@ def is_batch(result: Any, delivery: Delivery) -> bool:
     return isinstance(result, list) and delivery.lease.payload.startswith("[")
 
 
-def from_result(result: Any, delivery: Delivery, plan: Plan, complain: Complain) -> Outcome:
+def from_result(result: Any, delivery: Delivery, plan: TaskPlan, complain: Complain) -> Outcome:
     """The outcome of a handler that returned."""
     match result:
         case Completed():
@@ -50,7 +51,7 @@ def from_result(result: Any, delivery: Delivery, plan: Plan, complain: Complain)
 
 
 def from_error(
-    error: BaseException, delivery: Delivery, plan: Plan, clock: Clock, complain: Complain
+    error: BaseException, delivery: Delivery, plan: TaskPlan, clock: Clock, complain: Complain
 ) -> Outcome:
     """The outcome of a handler that raised, or was stopped; whatever the exception is made of."""
     try:
@@ -62,7 +63,7 @@ def from_error(
 
 
 def _from_error(
-    error: BaseException, delivery: Delivery, plan: Plan, clock: Clock, complain: Complain
+    error: BaseException, delivery: Delivery, plan: TaskPlan, clock: Clock, complain: Complain
 ) -> Outcome:
     if delivery.settled_inside:  # nothing is left to decide; what it raised is only told
         delivery.error = error if delivery.stopped is None else None
@@ -96,7 +97,7 @@ def _bounded(seconds: float) -> float:
     return min(seconds, LONGEST) if seconds > 0 else 0.0
 
 
-def _completed(value: Any, delivery: Delivery, plan: Plan, complain: Complain) -> Outcome:
+def _completed(value: Any, delivery: Delivery, plan: TaskPlan, complain: Complain) -> Outcome:
     """An output is encoded only where it is kept; one that is not JSON costs the output alone."""
     keep = plan.keep if delivery.lease.keep is None else delivery.lease.keep
     if value is None or not keep:
@@ -111,7 +112,7 @@ def _completed(value: Any, delivery: Delivery, plan: Plan, complain: Complain) -
 def _failed(
     error: BaseException,
     delivery: Delivery,
-    plan: Plan,
+    plan: TaskPlan,
     complain: Complain,
     *,
     text: str | None = None,
@@ -132,16 +133,25 @@ def _failed(
 
 
 async def from_batch(
-    results: list[Any], delivery: Delivery, plan: Plan, complain: Complain
+    results: list[Any],
+    delivery: Delivery,
+    plan: TaskPlan,
+    complain: Complain,
+    variables: Context,
 ) -> Outcome:
-    """An array payload and a list: only the failed items stay for the retry."""
+    """An array payload and a list: only the failed items stay for the retry.
+
+    Results that are awaitables run here, in the context of their handler.
+    """
     items = payloads.decode(delivery.lease.payload)
+    create_task = asyncio.get_running_loop().create_task
+    answered = asyncio.gather(*(create_task(_item(r), context=variables.copy()) for r in results))
     if len(results) != len(items):
         text = "returned %d results for %d items, so all count as done"
         complain(delivery, text, len(results), len(items))
-        answers = await asyncio.gather(*map(_item, results))
+        answers = await answered
         return _completed([value for value, _ in answers], delivery, plan, complain)
-    answers = await asyncio.gather(*map(_item, results))
+    answers = await answered
     failed = [(item, error) for item, (_, error) in zip(items, answers, strict=True) if error]
     if not failed:
         return _completed([value for value, _ in answers], delivery, plan, complain)

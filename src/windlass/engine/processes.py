@@ -56,10 +56,15 @@ class _Child:
         self._lock = threading.Lock()
         self._serves: Delivery | None = None
         self._killed = False
+        self._ending = threading.Lock()
+        self._has_ended = False
+        self.exit_code: int | None = None
+        """Known once the child is discarded; None where it would not end."""
 
     @property
     def is_alive(self) -> bool:
-        return not self._killed and self.process.is_alive()
+        with self._lock:
+            return not self._killed and self.process.is_alive()
 
     def serve(self, delivery: Delivery | None) -> None:
         with self._lock:
@@ -68,14 +73,24 @@ class _Child:
     def kill_for(self, delivery: Delivery) -> None:
         """End the process, unless it already works for another delivery."""
         with self._lock:
-            if self._serves is delivery:
+            if self._serves is delivery and not self._killed:
                 self._killed = True
                 self.process.kill()
 
     def discard(self) -> None:
-        self.process.kill()
-        self.process.join(5)
-        self.pipe.close()
+        """End the process and give its descriptors back; later calls wait for the first."""
+        with self._ending:
+            if self._has_ended:
+                return
+            self._has_ended = True
+            with self._lock:
+                self._killed = True
+            self.process.kill()
+            self.process.join(5)
+            self.exit_code = self.process.exitcode
+            self.pipe.close()
+            if self.exit_code is not None:
+                self.process.close()
 
 
 class ProcessPool:
@@ -192,7 +207,7 @@ def _add_jobs(message: wire.AddJobs, context: Context, delivery: Delivery) -> wi
 
 
 def _obituary(child: _Child) -> str:
-    code = child.process.exitcode
+    code = child.exit_code
     how = (
         f"was killed by signal {-code}" if code is not None and code < 0 else f"exited with {code}"
     )

@@ -12,7 +12,7 @@ from windlass.store.hints import SOON
 from windlass.store.port import WorkStore
 
 MOST_AT_ONCE = 1_000
-HELD_PAUSE = 0.25
+LOCKED_PAUSE = 0.25
 ASK_EVERY = 1.0
 
 
@@ -58,5 +58,5 @@ class Promoter:
             return min(due, self._poll_interval)
         if await self._store.promote(MOST_AT_ONCE):
             return 0.0
-        # Another worker is promoting it, or an open transaction holds it.
-        return min(HELD_PAUSE, self._poll_interval)
+        # Another worker is promoting it, or an open transaction has locked it.
+        return min(LOCKED_PAUSE, self._poll_interval)

@@ -8,12 +8,11 @@ from typing import Any
 
 from windlass.clock import to_datetime
 from windlass.engine.delivery import Delivery
-from windlass.engine.handler import Handler, maybe_await
+from windlass.engine.handler import EngineHandler, maybe_await
+from windlass.engine.tools import Tools
 from windlass.errors import PayloadError, RetryAfter, RetryAt
 from windlass.model.job import Job, JobState
 from windlass.model.outcome import message_of, of_the_handler
-from windlass.observe.events import Events
-from windlass.observe.logs import Scoped
 from windlass.store.records import Complete, Fail, Outcome, Settled
 from windlass.tasks.context import Context, Surroundings
 
@@ -23,15 +22,13 @@ _ENDINGS = ("job:success", "job:error", "job:failed", "job:complete")
 class Reporter:
     """Logs outcomes and emits job events. `is_heard` spares reports that nothing would receive."""
 
-    def __init__(
-        self, handler: Handler, around: Surroundings, *, events: Events, logger: Scoped, worker: Any
-    ) -> None:
+    def __init__(self, handler: EngineHandler, around: Surroundings, tools: Tools) -> None:
         self._post_handle = getattr(handler, "post_handle", None)
         self.has_hook = self._post_handle is not None
         self._around = around
-        self._events = events
-        self._logger = logger
-        self._worker = worker
+        self._events = tools.events
+        self._logger = tools.logger
+        self._worker = tools.worker
 
     def is_heard(self) -> bool:
         return self._logger.isEnabledFor(logging.INFO) or any(map(self._events.wants, _ENDINGS))

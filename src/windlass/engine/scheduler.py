@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shlex
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from windlass.clock import Clock, to_datetime
+from windlass.clock import to_datetime
+from windlass.engine.tools import Tools
 from windlass.errors import (
     SchemaTooNewError,
     StoreBusyError,
@@ -30,8 +32,7 @@ from windlass.errors import (
 )
 from windlass.model.cron import Schedule
 from windlass.model.cron.timetable import Timetable
-from windlass.observe.events import Events
-from windlass.observe.logs import Scoped
+from windlass.model.job import DEFAULT_TENANT
 from windlass.store.port import Store
 from windlass.store.schedules import FireVerdict, KnownSchedule, jobs_at
 
@@ -47,7 +48,7 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 LONGEST_WAIT = 10.0
 """The longest pause after a failure, and while an open transaction is waited for."""
-PLANS_AT_ONCE = 50
+SCHEDULES_AT_ONCE = 50
 _NEVER = 2**62
 
 
@@ -56,6 +57,8 @@ class Scheduling(NamedTuple):
 
     store: Store
     schedules: Sequence[Schedule]
+    tenants: Sequence[str] = (DEFAULT_TENANT,)
+    """To each of which the schedules belong."""
 
 
 class Stretch:
@@ -80,11 +83,12 @@ class Stretch:
         return [first, *itertools.islice(batch, most - 1)]
 
 
-class Plan:
+class ScheduleState:
     """One schedule, as this worker sees it."""
 
     def __init__(self, schedule: Schedule, known: KnownSchedule, since: int) -> None:
         self.schedule = schedule
+        self.tenant = known.tenant
         self.floor = known.floor_at
         """Where the database last said it is."""
         self.is_ahead = self.floor > known.seen_at
@@ -100,6 +104,12 @@ class Plan:
         self.told_at = 0.0
         self._quiet = (0, 0)
         """From when until when nothing is due, by the database's clock."""
+
+    @property
+    def name(self) -> str:
+        """For people: its identifier, and whose it is."""
+        identifier = self.schedule.identifier
+        return f"{identifier} of tenant {self.tenant}" if self.tenant else identifier
 
     def next_batch(self, now: int) -> list[int]:
         """Instants to fire now, at most one batch; a new stretch begins where the last ended."""
@@ -144,42 +154,33 @@ class Plan:
 class Scheduler:
     """All schedules of one worker. A step fires at most one batch of each."""
 
-    def __init__(
-        self,
-        scheduling: Scheduling,
-        *,
-        poll_interval: float,
-        clock: Clock,
-        events: Events,
-        logger: Scoped,
-        worker: Any,
-    ) -> None:
-        self._store, self._schedules = scheduling
+    def __init__(self, scheduling: Scheduling, poll_interval: float, tools: Tools) -> None:
+        self._store, self._schedules, self._tenants = scheduling
         self._look_every = poll_interval * LOOK_EVERY
-        self._clock = clock
-        self._events = events
-        self._logger = logger
-        self._worker = worker
-        self._plans: list[Plan] | None = None
+        self._clock = tools.clock
+        self._events = tools.events
+        self._logger = tools.logger
+        self._worker = tools.worker
+        self._states: list[ScheduleState] | None = None
         self._started_at: float | None = None
 
     async def step(self) -> float | None:
         if self._started_at is None:
             self._started_at = self._clock.monotonic()
         now = await self._store.now()
-        if self._plans is None:
+        if self._states is None:
             # A worker has started even if the database did not answer it for a while.
             waited = self._clock.monotonic() - self._started_at
-            self._plans = await self._begin(now - round(waited * 1e6))
+            self._states = await self._begin(now - round(waited * 1e6))
         waits: list[float] = []
-        for number, plan in enumerate(tuple(self._plans), 1):
+        for number, state in enumerate(tuple(self._states), 1):
             try:
-                waits.append(await self._attend(plan, now))
+                waits.append(await self._attend(state, now))
             except StoreBusyError as error:
                 # It has waited, and the next might too: those that cannot have their turn first.
-                self._pause(plan, error)
+                self._pause(state, error)
                 return 0.0
-            if number % PLANS_AT_ONCE == 0:
+            if number % SCHEDULES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # jobs run on this event loop too
         return min(waits, default=None)
 
@@ -188,118 +189,126 @@ class Scheduler:
 
         A backfill is left to that worker; the database knows how far it is.
         """
-        self._plans = [plan for plan in self._plans or () if not plan.is_backfilling]
-        if self._plans:
+        self._states = [state for state in self._states or () if not state.is_backfilling]
+        if self._states:
             await self.step()
 
-    async def _begin(self, started: int) -> list[Plan]:
-        known = await self._store.know(self._schedules)
-        # An instant that comes just then is on time.
-        plans = [
-            Plan(schedule, told, started - 1)
-            for schedule, told in zip(self._schedules, known, strict=True)
-        ]
-        names = [schedule.identifier for schedule in self._schedules]
-        self._logger.info("schedules: %s", ", ".join(names))
-        for plan in plans:
-            self._tell_start(plan)
+    async def _begin(self, started: int) -> list[ScheduleState]:
+        states = []
+        for tenant in self._tenants:
+            known = await self._store.register(self._schedules, tenant)
+            # An instant that comes just then is on time.
+            states += [
+                ScheduleState(schedule, told, started - 1)
+                for schedule, told in zip(self._schedules, known, strict=True)
+            ]
+        self._logger.info("schedules: %s", ", ".join(state.name for state in states))
+        for state in states:
+            self._tell_start(state)
         self._events.emit("cron:started", worker=self._worker, schedules=self._schedules)
         # Only schedules with a key may have to wait for an open transaction, so they come last.
-        return sorted(plans, key=lambda plan: plan.schedule.key is not None)
+        return sorted(states, key=lambda state: state.schedule.key is not None)
 
-    async def _attend(self, plan: Plan, now: int) -> float:
+    async def _attend(self, state: ScheduleState, now: int) -> float:
         """Fire one batch of one schedule, if something is due; the seconds until it wants more."""
-        pause = plan.retry_at - self._clock.monotonic()
+        pause = state.retry_at - self._clock.monotonic()
         if pause > 0:
             return min(pause, self._look_every)
-        if (rest := plan.rest(now)) is not None:
+        if (rest := state.rest(now)) is not None:
             return min(rest, self._look_every)
         try:
-            batch = plan.next_batch(now)
+            batch = state.next_batch(now)
             if batch:
-                return await self._fire(plan, batch)
-            return min(plan.rest_until_next(now), self._look_every)
+                return await self._fire(state, batch)
+            return min(state.rest_until_next(now), self._look_every)
         except (StoreUnavailableError, StoreBusyError, StoreClosedError, SchemaTooNewError):
             raise  # nothing that is wrong with the schedule
         except Exception as error:  # whatever is wrong with one schedule, the others go on
-            return self._failed(plan, error)
+            return self._failed(state, error)
 
-    async def _fire(self, plan: Plan, batch: list[int]) -> float:
-        schedule, stretch = plan.schedule, plan.stretch
-        jobs = jobs_at(schedule, batch, backfilled=stretch.backfilled)
-        fired = await self._store.fire(schedule.identifier, plan.floor, batch[-1], jobs)
-        plan.failures = 0
+    async def _fire(self, state: ScheduleState, batch: list[int]) -> float:
+        schedule, stretch = state.schedule, state.stretch
+        jobs = jobs_at(schedule, batch, backfilled=stretch.backfilled, tenant=state.tenant)
+        fired = await self._store.fire(
+            schedule.identifier, state.floor, batch[-1], jobs, state.tenant
+        )
+        state.failures = 0
         match fired.verdict:
             case FireVerdict.APPLIED:
-                plan.move_to(fired.floor_at)
+                state.move_to(fired.floor_at)
                 stretch.done += len(batch)
-                self._tell_fired(plan, batch)
+                self._tell_fired(state, batch)
             case FireVerdict.LOST:
-                plan.move_to(fired.floor_at)
+                state.move_to(fired.floor_at)
             case FireVerdict.PAUSED:
-                plan.move_to(fired.floor_at)
+                state.move_to(fired.floor_at)
                 stretch.begin = max(stretch.begin, stretch.until)
             case FireVerdict.EARLY:
                 return EARLY_PAUSE
             case FireVerdict.MISSING:
                 self._logger.warning(
-                    "schedule %s was removed: this worker fires it no more", schedule.identifier
+                    "schedule %s was removed: this worker fires it no more", state.name
                 )
-                assert self._plans is not None
-                self._plans.remove(plan)
+                assert self._states is not None
+                self._states.remove(state)
         return 0.0
 
-    def _pause(self, plan: Plan, error: StoreBusyError) -> None:
-        pause = plan.put_off(self._clock.monotonic(), most=LONGEST_WAIT)
-        if plan.failures == 1:
+    def _pause(self, state: ScheduleState, error: StoreBusyError) -> None:
+        pause = state.put_off(self._clock.monotonic(), most=LONGEST_WAIT)
+        if state.failures == 1:
             self._logger.warning(
                 "schedule %s has to wait, again in %g s: %s",
-                plan.schedule.identifier,
+                state.name,
                 pause,
                 error,
             )
 
-    def _failed(self, plan: Plan, error: Exception) -> float:
-        pause = plan.put_off(self._clock.monotonic(), most=LONGEST_PAUSE)
+    def _failed(self, state: ScheduleState, error: Exception) -> float:
+        pause = state.put_off(self._clock.monotonic(), most=LONGEST_PAUSE)
         self._logger.error(
             "schedule %s could not be fired, again in %g s: %s",
-            plan.schedule.identifier,
+            state.name,
             pause,
             error,
             exc_info=None if isinstance(error, StoreError) else error,
         )
-        self._events.emit("cron:error", worker=self._worker, schedule=plan.schedule, error=error)
+        self._events.emit("cron:error", worker=self._worker, schedule=state.schedule, error=error)
         return min(pause, self._look_every)
 
     # ── what people are told ──
 
-    def _tell_start(self, plan: Plan) -> None:
-        name, stretch = plan.schedule.identifier, plan.stretch
-        if plan.is_paused:
+    def _tell_start(self, state: ScheduleState) -> None:
+        name, stretch = state.name, state.stretch
+        identifier = state.schedule.identifier
+        if state.is_paused:
             self._logger.info(
-                "schedule %s is paused, and fires nothing (windlass cron resume %s)", name, name
+                "schedule %s is paused, and fires nothing (windlass cron resume %s)",
+                name,
+                f"{identifier} --tenant {shlex.quote(state.tenant)}"
+                if state.tenant
+                else identifier,
             )
-        elif plan.missed is not None:
-            first, last = map(_shown, plan.missed)
+        elif state.missed is not None:
+            first, last = map(_shown, state.missed)
             self._logger.info(
                 "schedule %s was due %s before this worker started, which is passed over (%s)",
                 name,
                 f"at {first}" if first == last else f"from {first} to {last}",
-                f"fillmax={plan.schedule.fillmax}" if stretch.is_cut else "see fill=",
+                f"fillmax={state.schedule.fillmax}" if stretch.is_cut else "see fill=",
             )
         if stretch.total:
-            self._tell_progress(plan)
-        if plan.is_ahead:
+            self._tell_progress(state)
+        if state.is_ahead:
             self._logger.warning(
                 "schedule %s is dealt with until %s, which has not come yet: the clock was set"
                 " back; it rests until then (windlass cron remove %s forgets it)",
                 name,
-                _shown(plan.floor),
-                name,
+                _shown(state.floor),
+                identifier,
             )
 
-    def _tell_fired(self, plan: Plan, batch: Sequence[int]) -> None:
-        schedule, stretch = plan.schedule, plan.stretch
+    def _tell_fired(self, state: ScheduleState, batch: Sequence[int]) -> None:
+        schedule, stretch = state.schedule, state.stretch
         if self._events.wants("cron:scheduled"):
             self._events.emit(
                 "cron:scheduled",
@@ -312,23 +321,23 @@ class Scheduler:
             self._logger.warning(
                 "schedule %s is late and catches up from %s; what came before is passed over"
                 " (fillmax=%d)",
-                schedule.identifier,
+                state.name,
                 _shown(batch[0]),
                 schedule.fillmax,
             )
         if stretch.backfilled or stretch.total > MOST_AT_ONCE:
             is_over = next(schedule.timetable.between(batch[-1], stretch.until), None) is None
-            if is_over or self._clock.monotonic() - plan.told_at >= PROGRESS_EVERY:
-                self._tell_progress(plan)
+            if is_over or self._clock.monotonic() - state.told_at >= PROGRESS_EVERY:
+                self._tell_progress(state)
         elif len(batch) == 1:
-            self._logger.info("schedule %s fired for %s", schedule.identifier, _shown(batch[0]))
+            self._logger.info("schedule %s fired for %s", state.name, _shown(batch[0]))
 
-    def _tell_progress(self, plan: Plan) -> None:
-        schedule, stretch = plan.schedule, plan.stretch
-        plan.told_at = self._clock.monotonic()
+    def _tell_progress(self, state: ScheduleState) -> None:
+        schedule, stretch = state.schedule, state.stretch
+        state.told_at = self._clock.monotonic()
         self._logger.info(
             "schedule %s makes up for missed instants: %d of %d done",
-            schedule.identifier,
+            state.name,
             stretch.done,
             stretch.total,
         )

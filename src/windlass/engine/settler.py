@@ -1,7 +1,7 @@
 """Writes outcomes. While one write is in flight the next gathers: no timer, no delay when idle.
 While jobs lie ready and end turn by turn, a write waits a few milliseconds for them to join it.
 
-Outcomes of jobs that an open transaction has locked are set aside and tried again beside the
+Outcomes of jobs that an open transaction has locked are postponed and tried again beside the
 others, which do not wait for them.
 """
 
@@ -24,9 +24,6 @@ from windlass.observe.logs import Scoped
 from windlass.store.port import WorkStore
 from windlass.store.records import Cancel, Complete, Fail, Outcome, Release, Settled, Verdict
 
-Before = Callable[[Sequence[Delivery]], Awaitable[None]]
-After = Callable[[Sequence[Delivery], Sequence[Settled]], Awaitable[None]]
-
 DONE = Settled(Verdict.APPLIED, JobState.COMPLETED)
 """The usual answer."""
 
@@ -48,23 +45,27 @@ class Settler:
         store: WorkStore,
         outage: Outage,
         logger: Scoped,
-        before: Before,
-        after: After,
-        ahead: Callable[[], int] = lambda: 0,
+        *,
+        before: Callable[[Sequence[Delivery]], Awaitable[None]],
+        after: Callable[[Sequence[Delivery], Sequence[Settled]], Awaitable[None]],
         tried: Callable[[Sequence[Delivery]], None] = lambda batch: None,
+        buffered: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`before` hears of a batch before it is written, `tried` when the store has answered, and
+        `after` what became of those in it that need not be tried again. `buffered` says how many
+        jobs lie ready."""
         self._store = store
         self._outage = outage
         self._logger = logger
         self._before = before
         self._after = after
-        self._ahead = ahead
         self._tried = tried
+        self._buffered = buffered
         self._waiting: list[Delivery] = []
         self._task: asyncio.Task[None] | None = None
-        self._held: list[Delivery] = []
+        self._postponed: list[Delivery] = []
         self._refused = 0
-        self._held_task: asyncio.Task[None] | None = None
+        self._postponed_task: asyncio.Task[None] | None = None
         self._room: asyncio.Event | None = None
 
     def add(self, delivery: Delivery, outcome: Outcome) -> None:
@@ -96,13 +97,13 @@ class Settler:
 
     async def flush(self) -> None:
         """Wait until everything added so far is written."""
-        while (task := self._task or self._held_task) is not None:
+        while (task := self._task or self._postponed_task) is not None:
             await asyncio.shield(task)
 
     async def stop(self) -> None:
         """Give up on what is not written: the leases run out and others take the jobs."""
-        tasks = [task for task in (self._task, self._held_task) if task is not None]
-        self._task = self._held_task = None
+        tasks = [task for task in (self._task, self._postponed_task) if task is not None]
+        self._task = self._postponed_task = None
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -123,23 +124,23 @@ class Settler:
         time = asyncio.get_running_loop().time
         until = time() + GATHER
         seen = 0
-        while seen < len(self._waiting) < MOST_AT_ONCE and self._ahead() and time() < until:
+        while seen < len(self._waiting) < MOST_AT_ONCE and self._buffered() and time() < until:
             seen = len(self._waiting)
             await asyncio.sleep(0)
 
     async def _settle_all(self, batch: list[Delivery]) -> None:
-        """Write, tell what became of each, and set aside jobs that a transaction has locked."""
+        """Write, tell what became of each, and postpone jobs that a transaction has locked."""
         settled = await self._settle(batch)
         self._tried(batch)
         if settled.count(DONE) < len(batch):
-            batch, settled = self._set_aside(batch, settled)
-        self._refused = sum(delivery.is_refused for delivery in self._held)
+            batch, settled = self._postpone(batch, settled)
+        self._refused = sum(delivery.is_refused for delivery in self._postponed)
         await self._after(batch, settled)
         if self._room is not None and not self.is_full:
             self._room.set()
             self._room = None
 
-    def _set_aside(
+    def _postpone(
         self, batch: Sequence[Delivery], settled: Sequence[Settled]
     ) -> tuple[list[Delivery], list[Settled]]:
         """Keep those that must be tried again; the others and their answers."""
@@ -147,26 +148,26 @@ class Settler:
         answers: list[Settled] = []
         for delivery, answer in zip(batch, settled, strict=True):
             if answer.verdict is Verdict.BUSY:
-                self._held.append(delivery)
+                self._postponed.append(delivery)
             else:
                 told.append(delivery)
                 answers.append(answer)
-        if self._held and self._held_task is None:
-            self._held_task = asyncio.get_running_loop().create_task(
-                self._write_held(), name="windlass-settler-held"
+        if self._postponed and self._postponed_task is None:
+            self._postponed_task = asyncio.get_running_loop().create_task(
+                self._write_postponed(), name="windlass-settler-postponed"
             )
         return told, answers
 
-    async def _write_held(self) -> None:
+    async def _write_postponed(self) -> None:
         pause = FIRST_PAUSE
         try:
-            while self._held:
+            while self._postponed:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
-                batch, self._held = self._held, []
+                batch, self._postponed = self._postponed, []
                 await self._settle_all(batch)
         finally:
-            self._held_task = None
+            self._postponed_task = None
 
     async def _settle(self, batch: Sequence[Delivery]) -> list[Settled]:
         """Write until an answer comes. Asking again is safe: a token settles at most once.

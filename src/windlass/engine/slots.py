@@ -11,25 +11,24 @@ nothing on the event loop can happen to a job before it first waits.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextvars import copy_context
 from typing import Any
 
 import msgspec
 
-from windlass.clock import Clock
 from windlass.engine import forking, outcomes
 from windlass.engine.asks import Asks, may_follow
 from windlass.engine.delivery import Delivery
-from windlass.engine.handler import Handler, Plan, Run, Waiting, begin, maybe_await
+from windlass.engine.demand import Load
+from windlass.engine.handler import EngineHandler, Run, TaskPlan, Waiting, begin, maybe_await
 from windlass.engine.settler import Settler
-from windlass.model.names import DEFAULT_MAX_RESETS
-from windlass.observe.events import Events
-from windlass.observe.logs import Scoped
+from windlass.engine.tools import Tools
 from windlass.store.records import CANCEL, RELEASE, Lease, Outcome
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.context import Context, Surroundings
+from windlass.tasks.tenancy import inherit_tenant
 
 _LAST_CHANCE = 2.0
 
@@ -47,37 +46,32 @@ class Slots:
     def __init__(
         self,
         count: int,
-        handler: Handler,
+        handler: EngineHandler,
         around: Surroundings,
         settler: Settler,
+        tools: Tools,
         *,
-        held: dict[int, Delivery],
-        clock: Clock,
-        events: Events,
-        logger: Scoped,
+        in_hand: dict[int, Delivery],
         hungry: Callable[[], None],
-        worker: Any,
         on_note: Callable[[Delivery], None],
-        max_resets: int = DEFAULT_MAX_RESETS,
+        max_resets: int,
     ) -> None:
         self.count = count
         self.running = 0
         self.preparing = 0
-        """Jobs whose `pre_handle` has not ended yet."""
         self.pace: float | None = None
-        """Seconds a job takes, averaged over the recent ones; None before the first."""
         self.low_water = 0
         """Ask for more, once, when fewer than this are left in the buffer."""
         self._handler = handler
         self._around = around
         self._settler = settler
-        self._held = held
-        self._clock = clock
-        self._events = events
-        self._start_listeners = events.listeners("job:start")
-        self._logger = logger
+        self._in_hand = in_hand
+        self._clock = tools.clock
+        self._events = tools.events
+        self._start_listeners = tools.events.listeners("job:start")
+        self._logger = tools.logger
+        self._worker = tools.worker
         self._hungry = hungry
-        self._worker = worker
         self._on_note = on_note
         self._max_resets = max_resets
         self.accused: Delivery | None = None
@@ -89,7 +83,7 @@ class Slots:
         self.asks = Asks(hungry)
         self._idle: deque[asyncio.Future[None]] = deque()
         self._tasks: list[asyncio.Task[None]] = []
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, TaskPlan] = {}
         self._closing = False
         self._life = 0
         self._loop: asyncio.AbstractEventLoop
@@ -111,33 +105,38 @@ class Slots:
         return len(self._buffer)
 
     @property
-    def free(self) -> int:
-        """Slots that neither run a job nor have one waiting for them."""
-        return max(0, self.count - self.running - len(self._buffer))
+    def load(self) -> Load:
+        return Load(
+            slots=self.count,
+            running=self.running,
+            buffered=len(self._buffer),
+            preparing=self.preparing,
+            pace=self.pace,
+        )
 
     def feed(self, leases: Sequence[Lease], owned_until: Mapping[str, float]) -> bool:
         """Take claimed jobs, which come in their order. Those that precede buffered ones go before
         them; suspects go first, since each was claimed for a slot that is free. Whether there were
         suspects.
 
-        Each worker that dies counts against all suspects it held. So that a job that kills
+        Each worker that dies counts against all suspects it had in hand. So that a job that kills
         workers, or stops them for longer than a lease, does not take innocent ones with it, those
         that were counted against once run one at a time in a worker: what is too much goes back.
 
         `owned_until` says when leases end of tasks that asked for longer ones than the worker's.
         """
         now, loop, on_note = self._loop.time(), self._loop, self._on_note
-        held, buffer = self._held, self._buffer
+        in_hand, buffer = self._in_hand, self._buffer
         has_suspects = False
         fresh: list[Delivery] = []
         for lease in leases:
             delivery = Delivery(lease, loop, now, on_note)
             job_id = lease.job_id
-            if job_id in held:
+            if job_id in in_hand:
                 # Its job was taken from it and given to this worker again; once the old delivery is
-                # out of `_held`, the keeper does not stop it any more.
-                held[job_id].stop(AbortReason.TAKEN_BY_ANOTHER_WORKER)
-            held[job_id] = delivery
+                # out of `in_hand`, the keeper does not stop it any more.
+                in_hand[job_id].stop(AbortReason.TAKEN_BY_ANOTHER_WORKER)
+            in_hand[job_id] = delivery
             if owned_until:
                 delivery.owned_until = owned_until.get(lease.task, 0.0)
             if lease.suspect:
@@ -215,7 +214,7 @@ class Slots:
 
     def stop_running(self, reason: AbortReason) -> int:
         """Tell every running handler to stop; how many there were."""
-        running = [d for d in self._held.values() if d.task is not None and not d.is_over]
+        running = [d for d in self._in_hand.values() if d.task is not None and not d.is_over]
         return sum(delivery.stop(reason) for delivery in running)
 
     async def join(self, seconds: float) -> bool:
@@ -285,7 +284,7 @@ class Slots:
             await self._rest(self.asks.put(None, is_ripe=True), task)
             return last
         assert last is not None
-        is_settled = self._held.get(last.lease.job_id) is not last
+        is_settled = self._in_hand.get(last.lease.job_id) is not last
         answered = self.asks.put(last, is_ripe=is_settled)
         await self._rest(answered, task)
         return None if answered.cancelled() or answered.result() else last
@@ -334,7 +333,9 @@ class Slots:
             context: Any = None if plan.is_bare else Context(around, delivery)
             if listeners:
                 self._events.emit("job:start", worker=self._worker, job=lease.job)
-            variables = copy_context()
+            variables = contextvars.copy_context()
+            if lease.tenant:
+                variables.run(inherit_tenant, around.store, lease.tenant)
             try:
                 result = variables.run(begin, variables, plan.run, context, delivery)
                 if forking.lives != self._life:
@@ -342,7 +343,7 @@ class Slots:
                 if result is None:
                     outcome: Outcome = plan.complete
                 elif isinstance(result, Waiting) or outcomes.is_batch(result, delivery):
-                    return self._go_on(delivery, plan, task, result), last
+                    return self._go_on(delivery, plan, task, result, variables), last
                 else:
                     outcome = outcomes.from_result(result, delivery, plan, self._complain)
             except BaseException as error:  # whatever it is, the job is settled, the slot goes on
@@ -362,7 +363,12 @@ class Slots:
         return None, last
 
     async def _go_on(
-        self, delivery: Delivery, plan: Plan, task: asyncio.Task[None], result: Any
+        self,
+        delivery: Delivery,
+        plan: TaskPlan,
+        task: asyncio.Task[None],
+        result: Any,
+        variables: contextvars.Context,
     ) -> Delivery:
         """See a job to its end that waits for something, or whose results do."""
         delivery.task = task
@@ -379,7 +385,9 @@ class Slots:
             if result is None:
                 outcome: Outcome = plan.complete
             elif outcomes.is_batch(result, delivery):
-                outcome = await outcomes.from_batch(result, delivery, plan, self._complain)
+                outcome = await outcomes.from_batch(
+                    result, delivery, plan, self._complain, variables
+                )
             else:
                 outcome = outcomes.from_result(result, delivery, plan, self._complain)
         except BaseException as error:  # as above
@@ -423,7 +431,7 @@ class Slots:
                     extra=delivery.log_fields,
                 )
 
-    def _judge(self, error: BaseException, delivery: Delivery, plan: Plan) -> Outcome:
+    def _judge(self, error: BaseException, delivery: Delivery, plan: TaskPlan) -> Outcome:
         """What a handler that raised is settled to, unless its slot is being ended."""
         if forking.lives != self._life:
             forking.leave(delivery.title, error)
@@ -436,7 +444,7 @@ class Slots:
         pace = self.pace
         self.pace = seconds if pace is None else pace + (seconds - pace) * 0.2
 
-    def _plan(self, task: str) -> Plan:
+    def _plan(self, task: str) -> TaskPlan:
         plan = self._handler.plan(task)
         if self._pre_handle is not None:
             run = self._after_hook(plan.run)

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from windlass.clock import Clock
 from windlass.engine.engine import Engine, EngineOptions
-from windlass.engine.handler import Handler
+from windlass.engine.handler import EngineHandler
 from windlass.engine.scheduler import Scheduling
 from windlass.observe.events import Events
 from windlass.observe.logs import Scoped, scoped
@@ -27,7 +27,7 @@ from windlass.store.port import Listening, WorkStore
 from windlass.tasks.context import Producer
 
 
-class ClosableHandler(Handler, Protocol):
+class ClosableHandler(EngineHandler, Protocol):
     def close(self) -> bool:
         """Let go of threads and processes; False if a thread is still busy."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.engine.delivery import Delivery
-from windlass.engine.handler import Plan, Run
+from windlass.engine.handler import Run, TaskPlan
 from windlass.engine.threads import Threads
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS
 from windlass.model.retry import DEFAULT_RETRY, Retry
@@ -56,7 +56,7 @@ class TaskHandler:
         self._slots = slots
         self._processes: ProcessPool | None = None
 
-    def plan(self, task: str) -> Plan:
+    def plan(self, task: str) -> TaskPlan:
         found = self._registry.get(task)
         options, defaults = found.options, self._defaults
         keep = defaults.keep if options.keep is None else options.keep
@@ -68,7 +68,7 @@ class TaskHandler:
                 run = _in_thread(found, self._threads)
             case "process":
                 run = _in_process(found, self._process_pool())
-        return Plan(
+        return TaskPlan(
             run=_wrapped(run, self._middleware),
             retry=options.retry or defaults.retry,
             max_attempts=options.max_attempts or defaults.max_attempts,

@@ -32,7 +32,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """One job to add. Only `task` is needed; what is left None takes the task's own option.
 
     `run_at` is an aware datetime; `delay` and `keep` are seconds or a timedelta. `meta` is a small
-    JSON object that goes along with the job: headers, a trace's context.
+    JSON object that goes along with the job: headers, a trace's context. A `strict` job that waits
+    for its retry, or has failed, holds its queue: no other job of the queue starts before it.
     """
 
     task: str
@@ -47,6 +48,7 @@ class JobSpec(msgspec.Struct, frozen=True):
     flags: Sequence[str] | None = None
     keep: float | timedelta | None = None
     meta: Mapping[str, Any] | None = None
+    strict: bool | None = None
 
 
 class JobOptions(TypedDict, total=False):
@@ -62,6 +64,7 @@ class JobOptions(TypedDict, total=False):
     flags: Sequence[str] | None
     keep: float | timedelta | None
     meta: Mapping[str, Any] | None
+    strict: bool | None
 
 
 Instant = Annotated[int, "instant"]
@@ -71,6 +74,10 @@ Micros = Annotated[int, "micros"]
 JsonText = Annotated[str, "json"]
 Flag = Annotated[int, "flag"]
 """0 or 1."""
+
+
+DEFAULT_TENANT = ""
+"""What stores call the tenant of jobs that have none; outside it is None."""
 
 
 class Carried(msgspec.Struct, array_like=True, gc=False):
@@ -90,6 +97,8 @@ class Carried(msgspec.Struct, array_like=True, gc=False):
     flags: tuple[str, ...] | None = None
     keep: float | None = None
     meta: JsonText | None = None
+    tenant: str = DEFAULT_TENANT
+    is_strict: Flag = 0
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -138,5 +147,7 @@ class Job(msgspec.Struct, frozen=True):
     keep: float | None = None
     finished_at: datetime | None = None
     meta: Any = None
+    tenant: str | None = None
+    strict: bool = False
     errors: tuple[FailedAttempt, ...] = ()
     """The last ten failed attempts, the oldest first."""

@@ -14,6 +14,7 @@ MAX_KEY = 512
 MAX_FLAG = 128
 MAX_FLAGS = 64
 MAX_WORKER = 1_024
+MAX_TENANT = 128
 MAX_INT32 = 2**31 - 1
 DEFAULT_MAX_ATTEMPTS = 25
 DEFAULT_MAX_RESETS = 5
@@ -53,6 +54,22 @@ def check_key(name: object) -> str | None:
 def check_one_key(name: object) -> str:
     """A key that must be there."""
     return _name(name, "key", MAX_KEY, errors.KeyNameError)
+
+
+def check_tenant(name: object) -> str | None:
+    """A tenant's name; '' is the default tenant, None is all of them."""
+    if name is None or name == "":
+        return name if name is None else ""
+    return _name(name, "tenant", MAX_TENANT, errors.ValidationError)
+
+
+def check_strict(value: object) -> int:
+    """Whether a job is strict, as stores know it."""
+    if value is not None and not isinstance(value, bool):
+        raise errors.ValidationError(
+            f"strict must be True or False, not {brief(value)}", field="strict"
+        )
+    return int(value or False)
 
 
 def _name(value: object, field: str, most: int, error: type[errors.ValidationError]) -> str:

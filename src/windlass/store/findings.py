@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import msgspec
 
@@ -24,9 +24,9 @@ class Finding(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-@runtime_checkable
 class Examinable(Protocol):
-    """A store that can say how its database is doing; a store need not be one."""
+    """A store that can say how its database is doing; its capability `examination` says that it is
+    one."""
 
     async def examine(self) -> list[Finding]:
         """Look without changing anything; works on an open store, also where no schema is.

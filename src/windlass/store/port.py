@@ -3,9 +3,13 @@
 Four rules hold for every verb:
 
 * Every write by a worker presents its lease; no verb takes a bare id from a worker.
-* The result says per row *applied*, *lost* or *missing*; losing a race is an answer.
+* The result says per row *applied*, *lost*, *missing* or *busy*; losing a race is an answer.
 * One call is one atomic step: killed half-way, it either happened or it did not.
 * The database's clock decides when leases end and jobs are due.
+
+A tenant owns jobs, keys, queues, schedules and pauses; two tenants' names never meet. Verbs that
+name one of these take the tenant it belongs to, the default one ('') where none is given. Verbs
+about ids and lists take the tenant whose jobs the caller sees; None sees all.
 
 Verbs are coroutines and may be awaited from any event loop; `Lifeline` and `Joined` are plain
 calls, because their callers are the keeper's thread and the user's transaction.
@@ -15,10 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from windlass.model.cron import Schedule
-from windlass.model.job import Job, JobState
+from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store.hints import Due, ignore_due
 from windlass.store.records import (
     Capabilities,
@@ -61,7 +65,8 @@ class Lifeline(Protocol):
         """
 
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
-        """The same answer without writing anything: cheap enough for once a second."""
+        """The same answer; no lease is changed. Cheap enough for once a second, though a store may
+        tidy up what it wrote about these leases."""
 
     def close(self) -> None: ...
 
@@ -152,7 +157,7 @@ class WorkStore(Protocol):
     async def retire(self, worker: str) -> None:
         """Forget a worker that stops; whatever it still holds is handed back."""
 
-    # ── upkeep ──
+    # ── upkeep; workers call these where the capability `upkeep` says so ──
     async def reap(self, limit: int, max_resets: int) -> Reaped:
         """Take back jobs of workers whose leases ran out.
 
@@ -171,19 +176,23 @@ class WorkStore(Protocol):
         """Remove finished jobs that were kept long enough, at most `limit` in one step."""
 
     # ── a look ──
-    async def get(self, job_id: int) -> Job | None: ...
+    async def get(self, job_id: int, tenant: str | None = None) -> Job | None: ...
 
 
-@runtime_checkable
 class Roster(Protocol):
-    """Which workers run which tasks; a store whose work is all of one kind need not know."""
+    """Which workers run which tasks; a store whose work is all of one kind need not know, and its
+    capability `roster` says so."""
 
-    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
-        """Remember which tasks a worker runs; False if there is no such worker, or not yet."""
+    async def introduce(
+        self, worker: str, tasks: Sequence[str], tenants: Sequence[str] | None = None
+    ) -> bool:
+        """Remember which tasks a worker runs, and for which tenants (None for all); False if there
+        is no such worker, or not yet."""
 
     async def stranded(self) -> list[str]:
-        """Tasks that have ready jobs and that no live worker runs, by name, `MOST_STRANDED` at
-        most. Paused tasks are left out. None are, while a live worker has not been introduced."""
+        """Tasks that have ready jobs of a tenant for which no live worker runs them, by name,
+        `MOST_STRANDED` at most. Jobs that are paused with their task do not count. None are told,
+        while a live worker has not been introduced."""
 
 
 class Store(WorkStore, Roster, Protocol):
@@ -195,46 +204,67 @@ class Store(WorkStore, Roster, Protocol):
 
     def joined(self, connection: Any) -> Joined: ...
 
+    # ── workers that come through a server ──
+    async def expire(self, leases: Sequence[Lease], max_resets: int) -> list[Settled]:
+        """Take single deliveries back as `reap` does those of dead workers, each if and only if its
+        token still owns the job."""
+
     # ── schedules ──
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
         """Remember schedules as a worker has them; those that are new are known since now.
 
         The answer has one for each given, in their order.
         """
 
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
         """Move a schedule from `expected` forward to `until`, its last instant, and add its jobs.
 
         Both or neither: only if it still is where expected, is not paused, and `until` has come.
         """
 
-    async def schedules(self) -> list[KnownSchedule]:
-        """All that are known, by identifier."""
+    async def schedules(self, tenant: str | None = None) -> list[KnownSchedule]:
+        """All that are known, by tenant and identifier."""
 
-    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
+    async def pause_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
         """Fire it no more until resumed; None if there is no such schedule."""
 
-    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+    async def resume_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
         """Go on from now: what came while it was paused is passed over."""
 
-    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
+    async def forget_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
         """Know it no more; the schedule as it was."""
 
     # ── operators: locked (running) jobs are skipped; what changed is returned ──
-    async def get_by_key(self, key: str) -> Job | None: ...
+    async def get_by_key(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None: ...
 
-    async def find(self, wanted: JobFilter) -> list[Job]: ...
+    async def find(self, wanted: JobFilter) -> list[Job]:
+        """One page, the newest first."""
 
-    async def counts(self) -> dict[JobState, int]: ...
+    async def counts(self, tenant: str | None = None) -> dict[JobState, int]: ...
 
-    async def cancel(self, ids: Sequence[int]) -> list[Job]:
+    async def cancel(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         """Waiting jobs are cancelled; running ones are asked to stop, and stay running."""
 
-    async def complete(self, ids: Sequence[int]) -> list[Job]: ...
+    async def complete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]: ...
 
-    async def fail(self, ids: Sequence[int], reason: str) -> list[Job]: ...
+    async def fail(
+        self, ids: Sequence[int], reason: str, tenant: str | None = None
+    ) -> list[Job]: ...
 
     async def reschedule(
         self,
@@ -243,24 +273,30 @@ class Store(WorkStore, Roster, Protocol):
         priority: int | None = None,
         attempts: int | None = None,
         max_attempts: int | None = None,
+        tenant: str | None = None,
     ) -> list[Job]:
         """None leaves a value as it is. A failed job stays failed unless `attempts` is given."""
 
-    async def retry(self, ids: Sequence[int]) -> list[Job]:
+    async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         """Failed, cancelled and scheduled jobs run again now, with all their attempts."""
 
-    async def remove(self, key: str) -> Job | None:
+    async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         """Delete the job with that key; one that runs loses its key and will not run again."""
 
     async def unlock(self, workers: Sequence[str], max_resets: int) -> list[Job]:
         """Treat these workers as dead now."""
 
-    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None: ...
+    async def pause(
+        self, *, task: str | None = None, queue: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> None: ...
 
-    async def resume(self, *, task: str | None = None, queue: str | None = None) -> None: ...
+    async def resume(
+        self, *, task: str | None = None, queue: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> None: ...
 
-    async def paused(self) -> Paused: ...
+    async def paused(self, tenant: str | None = None) -> Paused: ...
 
-    async def workers(self) -> list[WorkerInfo]: ...
+    async def workers(self, tenant: str | None = None) -> list[WorkerInfo]:
+        """Those that serve the tenant; `running` counts its jobs alone."""
 
-    async def delete_failed(self, limit: int) -> int: ...
+    async def delete_failed(self, limit: int, tenant: str | None = None) -> int: ...

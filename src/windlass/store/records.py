@@ -6,7 +6,7 @@ batch crosses the port without a Python object per field.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import StrEnum
 from operator import attrgetter
@@ -17,6 +17,7 @@ import msgspec
 from windlass.clock import to_datetime
 from windlass.model import payload as payloads
 from windlass.model.job import (
+    DEFAULT_TENANT,
     Carried,
     FailedAttempt,
     Flag,
@@ -101,6 +102,8 @@ class Row(Carried, array_like=True, kw_only=True, gc=False):
     suspect: Flag = 0
     superseded: Flag = 0
     cancel_requested: Flag = 0
+    holds: Flag = 0
+    """It is strict, its last attempt failed, and no other job of its queue starts before it."""
     worker: str | None = None
     token: int | None = None
     lease_until: Instant | None = None
@@ -118,6 +121,11 @@ class Row(Carried, array_like=True, kw_only=True, gc=False):
     @property
     def order(self) -> tuple[int, int, int]:
         return (self.priority, self.run_at, self.id)
+
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """The serial queue it is in, which belongs to its tenant."""
+        return None if self.queue is None else (self.tenant, self.queue)
 
     @property
     def limit(self) -> int:
@@ -173,6 +181,8 @@ _SHOW: dict[str, Callable[[Any], Any]] = {
     "payload": _json,
     "meta": _json,
     "max_attempts": _max_attempts,
+    "tenant": lambda tenant: tenant or None,
+    "strict": bool,
     "run_at": _instant,
     "created_at": _instant,
     "updated_at": _instant,
@@ -184,8 +194,15 @@ _SHOW: dict[str, Callable[[Any], Any]] = {
 }
 """What a job shows otherwise than its row has it."""
 _SHOWN_AS = [(Job.__struct_fields__.index(name), show) for name, show in _SHOW.items()]
-_shown = attrgetter(*("worker" if name == "locked_by" else name for name in Job.__struct_fields__))
+_NAMED = {"locked_by": "worker", "strict": "is_strict"}
+"""What a job calls otherwise than its row does."""
+_shown = attrgetter(*(_NAMED.get(name, name) for name in Job.__struct_fields__))
 _IN_LEASE = [name for name in Row.__struct_fields__ if name in Lease.__struct_fields__]
+
+
+def sees(tenant: str | None, row: Row) -> bool:
+    """Whether a caller of this tenant, or of all (None), may see the job."""
+    return tenant is None or row.tenant == tenant
 
 
 def lease_of(row: Row) -> Lease:
@@ -197,17 +214,19 @@ def lease_of(row: Row) -> Lease:
 class ClaimRequest(msgspec.Struct, frozen=True):
     """What a worker may be given.
 
-    At most `limit` jobs, of which at most `suspects` are suspects (jobs whose last worker died;
-    a claim takes as many as slots are free, and starts them at once). `lease` is the worker's own
-    lease in seconds, `longer_leases` the tasks that asked for more. With `past_heads` the store
-    also looks behind heads of serial queues that this worker may not run (unknown task, forbidden
-    flag).
+    Jobs of `tasks`, or of every task that has ready jobs where it is None; of `tenants`, or of all
+    tenants where it is None. At most `limit` jobs, of which at most `suspects` are suspects (jobs
+    whose last worker died; a claim takes as many as slots are free, and starts them at once).
+    `lease` is the worker's own lease in seconds, `longer_leases` the tasks that asked for more.
+    With `past_heads` the store also looks behind heads of serial queues that this worker may not
+    run (unknown task, forbidden flag).
     `conditions` are what a `pre_dequeue` hook adds, in the store's own terms; most know none.
     """
 
     worker: str
-    tasks: tuple[str, ...]
+    tasks: tuple[str, ...] | None
     limit: int
+    tenants: tuple[str, ...] | None = None
     suspects: int = 0
     lease: float = 30.0
     longer_leases: dict[str, float] = {}
@@ -312,15 +331,19 @@ class Reaped(msgspec.Struct, frozen=True):
 
 
 class JobFilter(msgspec.Struct, frozen=True):
-    """Which jobs to list or change; what is None does not matter. Pages go up by id."""
+    """Which jobs to list or change; what is None does not matter.
+
+    The newest come first; `after` is the last id of the page before.
+    """
 
     states: tuple[JobState, ...] | None = None
     task: str | None = None
     queue: str | None = None
     key: str | None = None
     ids: tuple[int, ...] | None = None
-    after: int = 0
+    after: int | None = None
     limit: int = 100
+    tenant: str | None = None
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):
@@ -331,11 +354,34 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     running: int
 
 
+class PausedName(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """One paused task or queue (`kind` says which) of a tenant."""
+
+    tenant: str
+    kind: str
+    name: str
+
+
 class Paused(msgspec.Struct, frozen=True):
-    """What is paused: task names and queue names."""
+    """What is paused in one tenant, the default one where none was named: tasks and queues.
+
+    `elsewhere` is what is paused in other tenants, where the caller sees all of them.
+    """
 
     tasks: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
+    elsewhere: tuple[PausedName, ...] = ()
+
+
+def paused_in(tenant: str | None, names: Iterable[PausedName]) -> Paused:
+    """What `tenant` sees of these, or a caller who sees all tenants (None)."""
+    ordered = sorted(names)
+    own = [name for name in ordered if name.tenant == (tenant or DEFAULT_TENANT)]
+    return Paused(
+        tasks=tuple(name.name for name in own if name.kind == "task"),
+        queues=tuple(name.name for name in own if name.kind == "queue"),
+        elsewhere=tuple(name for name in ordered if tenant is None and name not in own),
+    )
 
 
 class Capabilities(msgspec.Struct, frozen=True):
@@ -343,13 +389,18 @@ class Capabilities(msgspec.Struct, frozen=True):
 
     `shared`: other processes see the same jobs. `durable`: jobs outlive the process.
     `transactions`: a handler can settle its job and add others in one step. `sql`: handlers and
-    callers can write data of their own with them, on connections to the same database.
+    callers can write data of their own with them, on connections to the same database. `upkeep`:
+    the workers of this store promote, reap and prune; where it is False, another program does.
+    `roster`: it is a `Roster`. `examination`: it is a `findings.Examinable`.
     """
 
     shared: bool
     durable: bool
     transactions: bool
     sql: bool
+    upkeep: bool = True
+    roster: bool = False
+    examination: bool = False
 
 
 class Note(msgspec.Struct, frozen=True):

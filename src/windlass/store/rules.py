@@ -60,7 +60,8 @@ def due(new: NewJob, now: int) -> int:
     return min(LAST_INSTANT, now + new.delay if new.run_at is None else new.run_at)
 
 
-def waiting_state(run_at: int, now: int) -> JobState:
+def state_when_due(run_at: int, now: int) -> JobState:
+    """Whether it may start; that it may have to wait for its queue is the store's matter."""
     return JobState.READY if run_at <= now else JobState.SCHEDULED
 
 
@@ -71,7 +72,7 @@ def new_row(new: NewJob, now: int, job_id: int = 0) -> Row:
     run_at = due(new, now)
     return Row(
         id=job_id,
-        state=waiting_state(run_at, now),
+        state=state_when_due(run_at, now),
         run_at=run_at,
         created_at=now,
         updated_at=now,
@@ -97,11 +98,11 @@ def replace(row: Row, new: NewJob, now: int) -> None:
     for name in Carried.__struct_fields__:
         setattr(row, name, getattr(new, name))
     row.payload = joined(before, new.payload)
-    row.attempts = row.resets = row.suspect = 0
+    row.attempts = row.resets = row.suspect = row.holds = 0
     row.last_error = row.errors = row.progress = row.finished_at = row.log = None
     row.revision += 1
     row.updated_at = now
-    row.state = waiting_state(row.run_at, now)
+    row.state = state_when_due(row.run_at, now)
 
 
 def request_again(row: Row, now: int) -> None:
@@ -162,7 +163,13 @@ def _fail(row: Row, outcome: Fail, worker: str | None, now: int) -> None:
     else:
         asked = now + micros(outcome.delay) if outcome.run_at is None else outcome.run_at
         row.run_at = min(LAST_INSTANT, asked)
-        row.state = waiting_state(row.run_at, now)
+        row.holds = _holds(row)
+        row.state = state_when_due(row.run_at, now)
+
+
+def _holds(row: Row) -> int:
+    """Whether a job that has failed an attempt, or for good, holds its queue."""
+    return int(bool(row.is_strict) and row.queue is not None and not row.superseded)
 
 
 def take_back(row: Row, max_resets: int, now: int) -> None:
@@ -195,6 +202,7 @@ def _unlock(row: Row, now: int) -> None:
 
 def _close(row: Row, state: JobState, now: int) -> None:
     row.state = state
+    row.holds = _holds(row) if state is JobState.FAILED else 0
     row.superseded = row.cancel_requested = 0
     row.finished_at = row.updated_at = now
 
@@ -247,7 +255,7 @@ def reschedule(
         _close(row, JobState.FAILED, now)
     else:
         row.finished_at = None
-        row.state = waiting_state(row.run_at, now)
+        row.state = state_when_due(row.run_at, now)
 
 
 def run_again(row: Row, now: int) -> None:

@@ -1,8 +1,8 @@
 """What crosses the port about schedules.
 
-A store keeps one row per identifier. `floor_at` is the instant up to which the schedule is dealt
-with: everything later is open. `fire` moves it forward and adds the jobs in one step, and only
-from where the caller believes it to be, so that of any number of workers one fires an instant.
+A store keeps one row per tenant and identifier. `floor_at` is the instant up to which the schedule
+is dealt with: everything later is open. `fire` moves it forward and adds the jobs in one step, and
+only from where the caller believes it to be, so that of any number of workers one fires an instant.
 It never moves back, whatever the clock does.
 """
 
@@ -18,6 +18,7 @@ from windlass.clock import to_datetime
 from windlass.model import payload as payloads
 from windlass.model.cron import Schedule
 from windlass.model.cron.schedule import CRON
+from windlass.model.job import DEFAULT_TENANT
 from windlass.store.records import NewJob
 
 
@@ -35,6 +36,7 @@ class KnownSchedule(msgspec.Struct, frozen=True):
     last_at: int | None = None
     """The last instant that was fired; passing over instants does not change it."""
     paused_at: int | None = None
+    tenant: str = DEFAULT_TENANT
 
     @property
     def identifier(self) -> str:
@@ -77,6 +79,7 @@ class _Wire(msgspec.Struct, array_like=True):
     floor_at: int
     last_at: int | None
     paused_at: int | None
+    tenant: str
 
 
 _decode_rows = msgspec.json.Decoder(list[_Wire]).decode
@@ -92,12 +95,19 @@ def decode_known(text: str) -> list[KnownSchedule]:
             row.floor_at,
             row.last_at,
             row.paused_at,
+            row.tenant,
         )
         for row in _decode_rows(text)
     ]
 
 
-def jobs_at(schedule: Schedule, instants: Iterable[int], *, backfilled: bool) -> list[NewJob]:
+def jobs_at(
+    schedule: Schedule,
+    instants: Iterable[int],
+    *,
+    backfilled: bool,
+    tenant: str = DEFAULT_TENANT,
+) -> list[NewJob]:
     """The jobs of these instants, each due at its own."""
     text = payloads.encode(schedule.payload, limit=sys.maxsize)
     head = "{" if text == payloads.EMPTY else f"{text[:-1]},"
@@ -111,6 +121,8 @@ def jobs_at(schedule: Schedule, instants: Iterable[int], *, backfilled: bool) ->
             schedule.key,
             0 if schedule.priority is None else schedule.priority,
             schedule.flags,
+            tenant=tenant,
+            is_strict=int(schedule.strict or False),
             run_at=instant,
             key_mode=schedule.key_mode,
         )

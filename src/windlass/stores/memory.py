@@ -20,7 +20,7 @@ from windlass.clock import SYSTEM, Clock
 from windlass.errors import ConfigError, LeaseLostError, StoreClosedError
 from windlass.model import payload as payloads
 from windlass.model.cron import Schedule
-from windlass.model.job import Job, JobState
+from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
 from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import MOST_STRANDED, Joined, Lifeline, Listening, Transaction
@@ -35,6 +35,7 @@ from windlass.store.records import (
     Note,
     Outcome,
     Paused,
+    PausedName,
     Reaped,
     Release,
     Renewal,
@@ -43,6 +44,8 @@ from windlass.store.records import (
     Verdict,
     WorkerInfo,
     lease_of,
+    paused_in,
+    sees,
 )
 from windlass.store.rules import micros
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
@@ -51,7 +54,9 @@ from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 class MemoryStore:
     """All jobs in dictionaries, under one lock."""
 
-    capabilities = Capabilities(shared=False, durable=False, transactions=True, sql=False)
+    capabilities = Capabilities(
+        shared=False, durable=False, transactions=True, sql=False, roster=True
+    )
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -61,10 +66,10 @@ class MemoryStore:
         self._workers: dict[str, int] = {}
         """When each worker's lease ends, in microseconds of the monotonic clock, as do the leases
         of single jobs: so they end when they should, however the wall clock is set."""
-        self._introduced: dict[str, frozenset[str]] = {}
-        self._paused_tasks: set[str] = set()
-        self._paused_queues: set[str] = set()
-        self._schedules: dict[str, KnownSchedule] = {}
+        self._introduced: dict[str, _Introduction] = {}
+        self._paused: set[PausedName] = set()
+        self._schedules: dict[tuple[str, str], KnownSchedule] = {}
+        """By tenant and identifier."""
         self._ids = itertools.count(1)
         self._tokens = itertools.count(1)
         self._hints = Hints()
@@ -134,7 +139,7 @@ class MemoryStore:
 
     def _put(self, new: NewJob, now: int, job_id: int | None = None) -> Row:
         """`job_id` is what a new row is to have as its id, where one was promised."""
-        existing = self._keyed(new.key) if new.key is not None else None
+        existing = self._keyed(new.key, new.tenant) if new.key is not None else None
         if existing is not None:
             if new.key_mode == "unsafe_dedupe":
                 rules.request_again(existing, now)
@@ -150,9 +155,9 @@ class MemoryStore:
     def _replace(self, row: Row, new: NewJob, now: int) -> None:
         rules.replace(row, new, now)
 
-    def _keyed(self, key: str) -> Row | None:
+    def _keyed(self, key: str, tenant: str) -> Row | None:
         for row in self._rows.values():
-            if row.key == key and row.state is not JobState.CANCELLED:
+            if (row.key, row.tenant) == (key, tenant) and row.state is not JobState.CANCELLED:
                 return row
         return None
 
@@ -171,30 +176,34 @@ class MemoryStore:
         with self._lock:
             self._start()
             self._beat(request.worker, request.lease)
-            busy = {r.queue for r in self._rows.values() if r.state is JobState.RUNNING}
+            busy = {r.place for r in self._rows.values() if r.state is JobState.RUNNING}
+            holding = {r.place for r in self._rows.values() if r.holds}
             suspects = request.suspects
             leases: list[Lease] = []
             for row in sorted(self._claimable(request), key=lambda row: row.order):
                 if len(leases) == request.limit:
                     break
-                if row.queue is not None and row.queue in busy:
+                if row.place is not None and row.place in busy:
+                    continue
+                if row.place in holding and not row.holds:
                     continue
                 if row.suspect:
                     if suspects == 0:
-                        busy.add(row.queue)  # it keeps its place before the rest of its queue
+                        busy.add(row.place)  # it keeps its place before the rest of its queue
                         continue
                     suspects -= 1
-                busy.add(row.queue)
+                busy.add(row.place)
                 leases.append(self._deliver(row, request))
             return leases
 
     def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
-        tasks = set(request.tasks) - self._paused_tasks
         for row in self._rows.values():
             if (
                 row.state is JobState.READY
-                and row.task in tasks
-                and row.queue not in self._paused_queues
+                and (request.tasks is None or row.task in request.tasks)
+                and (request.tenants is None or row.tenant in request.tenants)
+                and PausedName(row.tenant, "task", row.task) not in self._paused
+                and PausedName(row.tenant, "queue", row.queue or "") not in self._paused
                 and not set(row.flags or ()) & set(request.forbidden_flags)
             ):
                 yield row
@@ -233,12 +242,14 @@ class MemoryStore:
 
     def _end(self, row: Row, outcome: Outcome, now: int) -> None:
         rules.end(row, outcome, now)
-        if row.state is JobState.COMPLETED:
-            self._file(row)
+        if row.state.is_final:
+            self._ended(row)
 
-    def _file(self, row: Row) -> None:
-        """A completed job leaves, for the history if it is to be kept."""
-        del self._rows[row.id]
+    def _ended(self, row: Row, *, is_removed: bool = False) -> None:
+        """Every job that ends passes here, whichever verb ends it. A completed job leaves, for the
+        history if it is to be kept; a removed one leaves for good."""
+        if is_removed or row.state is JobState.COMPLETED:
+            del self._rows[row.id]
         if row.expires_at is not None:
             self._history[row.id] = row
 
@@ -305,12 +316,16 @@ class MemoryStore:
     def _beat(self, worker: str, lease: float) -> None:
         self._workers[worker] = self._ticks() + micros(lease)
 
+    def _forget(self, worker: str) -> None:
+        self._workers.pop(worker, None)
+        self._introduced.pop(worker, None)
+
     async def retire(self, worker: str) -> None:
         with self._lock:
             now = self._start()
             for row in [row for row in self._rows.values() if row.worker == worker]:
                 self._end(row, Release(), now)
-            self._workers.pop(worker, None)
+            self._forget(worker)
         self._hint()
 
     def connection(self) -> AbstractContextManager[Any]:
@@ -355,7 +370,7 @@ class MemoryStore:
             held = {row.worker for row in self._rows.values() if row.worker is not None}
             for worker, end in list(self._workers.items()):
                 if end <= ticks and worker not in held:
-                    del self._workers[worker]
+                    self._forget(worker)
         if reaped.total:
             self._hint()
         return reaped
@@ -366,7 +381,23 @@ class MemoryStore:
         for row in rows:
             rules.take_back(row, max_resets, now)
             (requeued if row.state is JobState.READY else ended).append(row.id)
+            if row.state.is_final:
+                self._ended(row)
         return Reaped(requeued=tuple(requeued), ended=tuple(ended))
+
+    async def expire(self, leases: Sequence[Lease], max_resets: int) -> list[Settled]:
+        with self._lock:
+            now = self._start()
+            answers = []
+            for lease in leases:
+                row = self._owned(lease)
+                if row is None:
+                    answers.append(Settled(self._refusal(lease)))
+                else:
+                    self._take_back([row], max_resets, now)
+                    answers.append(Settled(Verdict.APPLIED, row.state))
+        self._hint()
+        return answers
 
     async def promote(self, limit: int) -> int:
         with self._lock:
@@ -407,24 +438,33 @@ class MemoryStore:
 
     # ── schedules ──
 
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
         with self._lock:
             now = self._start()
             for schedule in wanted:
-                known = self._schedules.get(schedule.identifier)
-                self._schedules[schedule.identifier] = (
-                    KnownSchedule(schedule, known_since=now, seen_at=now, floor_at=now)
+                known = self._schedules.get((tenant, schedule.identifier))
+                self._schedules[tenant, schedule.identifier] = (
+                    KnownSchedule(
+                        schedule, known_since=now, seen_at=now, floor_at=now, tenant=tenant
+                    )
                     if known is None
                     else replace(known, schedule=schedule, seen_at=now)
                 )
-            return [self._schedules[schedule.identifier] for schedule in wanted]
+            return [self._schedules[tenant, schedule.identifier] for schedule in wanted]
 
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
         with self._lock:
             now = self._start()
-            known = self._schedules.get(identifier)
+            known = self._schedules.get((tenant, identifier))
             if known is None:
                 return Fired(FireVerdict.MISSING)
             if known.paused_at is not None:
@@ -434,56 +474,65 @@ class MemoryStore:
             if until > now:
                 return Fired(FireVerdict.EARLY, known.floor_at)
             added = self._add_all(jobs, now)
-            self._schedules[identifier] = replace(known, floor_at=until, last_at=until)
+            known = replace(known, floor_at=until, last_at=until)
+            self._schedules[tenant, identifier] = known
         self._hint(added)
         return Fired(FireVerdict.APPLIED, until)
 
-    async def schedules(self) -> list[KnownSchedule]:
+    async def schedules(self, tenant: str | None = None) -> list[KnownSchedule]:
         with self._lock:
-            return [known for _, known in sorted(self._schedules.items())]
+            ordered = [self._schedules[place] for place in sorted(self._schedules)]
+            return [known for known in ordered if tenant is None or known.tenant == tenant]
 
-    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
+    async def pause_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
         with self._lock:
             now = self._start()
-            known = self._schedules.get(identifier)
+            known = self._schedules.get((tenant, identifier))
             if known is not None and known.paused_at is None:
-                known = self._schedules[identifier] = replace(known, paused_at=now)
+                known = self._schedules[tenant, identifier] = replace(known, paused_at=now)
             return known
 
-    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
+    async def resume_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
         with self._lock:
             now = self._start()
-            known = self._schedules.get(identifier)
+            known = self._schedules.get((tenant, identifier))
             if known is not None and known.paused_at is not None:
                 floor_at = max(known.floor_at, now)
                 known = replace(known, paused_at=None, floor_at=floor_at)
-                self._schedules[identifier] = known
+                self._schedules[tenant, identifier] = known
             return known
 
-    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
+    async def forget_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
         with self._lock:
             self._start()
-            return self._schedules.pop(identifier, None)
+            return self._schedules.pop((tenant, identifier), None)
 
     # ── operators ──
 
-    async def get(self, job_id: int) -> Job | None:
+    async def get(self, job_id: int, tenant: str | None = None) -> Job | None:
         with self._lock:
             row = self._rows.get(job_id) or self._history.get(job_id)
-            return row.job() if row else None
+            return row.job() if row and sees(tenant, row) else None
 
-    async def get_by_key(self, key: str) -> Job | None:
+    async def get_by_key(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         with self._lock:
-            row = self._keyed(key)
+            row = self._keyed(key, tenant)
             return row.job() if row else None
 
     async def find(self, wanted: JobFilter) -> list[Job]:
         with self._lock:
-            rows = sorted([*self._rows.values(), *self._history.values()], key=lambda row: row.id)
+            rows = [*self._rows.values(), *self._history.values()]
             chosen = [
                 row
-                for row in rows
-                if row.id > wanted.after
+                for row in sorted(rows, key=lambda row: row.id, reverse=True)
+                if (wanted.after is None or row.id < wanted.after)
+                and sees(wanted.tenant, row)
                 and (wanted.states is None or row.state in wanted.states)
                 and (wanted.task is None or row.task == wanted.task)
                 and (wanted.queue is None or row.queue == wanted.queue)
@@ -492,26 +541,26 @@ class MemoryStore:
             ]
             return [row.job() for row in chosen[: wanted.limit]]
 
-    async def counts(self) -> dict[JobState, int]:
+    async def counts(self, tenant: str | None = None) -> dict[JobState, int]:
         with self._lock:
-            states = [row.state for row in [*self._rows.values(), *self._history.values()]]
+            rows = [*self._rows.values(), *self._history.values()]
+            states = [row.state for row in rows if sees(tenant, row)]
             return {state: states.count(state) for state in JobState}
 
-    async def cancel(self, ids: Sequence[int]) -> list[Job]:
-        return self._change("cancel", ids, rules.cancel)
+    async def cancel(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return self._change("cancel", ids, tenant, rules.cancel)
 
-    async def complete(self, ids: Sequence[int]) -> list[Job]:
+    async def complete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         def change(row: Row, now: int) -> None:
             rules.complete(row, None, now)
-            self._file(row)
 
-        return self._change("complete", ids, change)
+        return self._change("complete", ids, tenant, change)
 
-    async def fail(self, ids: Sequence[int], reason: str) -> list[Job]:
+    async def fail(self, ids: Sequence[int], reason: str, tenant: str | None = None) -> list[Job]:
         def change(row: Row, now: int) -> None:
             rules.give_up(row, reason, now)
 
-        return self._change("fail", ids, change)
+        return self._change("fail", ids, tenant, change)
 
     async def reschedule(
         self,
@@ -520,6 +569,7 @@ class MemoryStore:
         priority: int | None = None,
         attempts: int | None = None,
         max_attempts: int | None = None,
+        tenant: str | None = None,
     ) -> list[Job]:
         def change(row: Row, now: int) -> None:
             rules.reschedule(
@@ -531,21 +581,21 @@ class MemoryStore:
                 max_attempts=max_attempts,
             )
 
-        return self._change("reschedule", ids, change)
+        return self._change("reschedule", ids, tenant, change)
 
-    async def retry(self, ids: Sequence[int]) -> list[Job]:
-        return self._change("retry", ids, rules.run_again)
+    async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return self._change("retry", ids, tenant, rules.run_again)
 
-    async def remove(self, key: str) -> Job | None:
+    async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         with self._lock:
             now = self._start()
-            row = self._keyed(key)
+            row = self._keyed(key, tenant)
             if row is None:
                 return None
             if row.state is JobState.RUNNING:
                 rules.supersede(row, now)
                 return row.job()
-            del self._rows[row.id]
+            self._ended(row, is_removed=True)
         self._hint()
         return row.job()
 
@@ -555,7 +605,7 @@ class MemoryStore:
             rows = [row for row in self._rows.values() if row.worker in workers]
             self._take_back(rows, max_resets, now)
             for worker in workers:
-                self._workers.pop(worker, None)
+                self._forget(worker)
             jobs = [row.job() for row in rows]
         self._hint()
         return jobs
@@ -564,6 +614,7 @@ class MemoryStore:
         self,
         verb: str,
         ids: Sequence[int],
+        tenant: str | None,
         change: Callable[[Row, int], None],
     ) -> list[Job]:
         with self._lock:
@@ -571,8 +622,11 @@ class MemoryStore:
             changed = []
             for job_id in dict.fromkeys(ids):
                 row = self._rows.get(job_id)
-                if row is not None and self._may_touch(verb, row):
+                if row is not None and sees(tenant, row) and self._may_touch(verb, row):
+                    before = row.state
                     change(row, now)
+                    if row.state.is_final and row.state is not before:
+                        self._ended(row)
                     changed.append(row.job())
         self._hint(changed)
         return changed
@@ -580,58 +634,92 @@ class MemoryStore:
     def _may_touch(self, verb: str, row: Row) -> bool:
         """A cancelled job can be brought back only while no other has its key."""
         is_free = (
-            row.state is not JobState.CANCELLED or row.key is None or self._keyed(row.key) is None
+            row.state is not JobState.CANCELLED
+            or row.key is None
+            or self._keyed(row.key, row.tenant) is None
         )
         return row.state in rules.TOUCHED_BY[verb] and is_free
 
-    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
+    async def pause(
+        self, *, task: str | None = None, queue: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> None:
         with self._lock:
-            self._paused_tasks.update([task] if task is not None else [])
-            self._paused_queues.update([queue] if queue is not None else [])
+            self._paused |= _named(tenant, task, queue)
 
-    async def resume(self, *, task: str | None = None, queue: str | None = None) -> None:
+    async def resume(
+        self, *, task: str | None = None, queue: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> None:
         with self._lock:
-            self._paused_tasks.discard(task or "")
-            self._paused_queues.discard(queue or "")
+            self._paused -= _named(tenant, task, queue)
         self._hint()
 
-    async def paused(self) -> Paused:
+    async def paused(self, tenant: str | None = None) -> Paused:
         with self._lock:
-            return Paused(
-                tasks=tuple(sorted(self._paused_tasks)), queues=tuple(sorted(self._paused_queues))
-            )
+            return paused_in(tenant, self._paused)
 
-    async def workers(self) -> list[WorkerInfo]:
+    async def workers(self, tenant: str | None = None) -> list[WorkerInfo]:
         with self._lock:
-            held = [row.worker for row in self._rows.values()]
+            held = [row.worker for row in self._rows.values() if sees(tenant, row)]
             now, ticks = self._clock.now(), self._ticks()
             return [
                 WorkerInfo(id=worker, expires_at=now + end - ticks, running=held.count(worker))
                 for worker, end in sorted(self._workers.items())
+                if tenant is None or self._serves(worker, tenant)
             ]
 
-    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
+    def _serves(self, worker: str, tenant: str) -> bool:
+        introduced = self._introduced.get(worker, _ANYTHING)
+        return introduced.tenants is None or tenant in introduced.tenants
+
+    async def introduce(
+        self, worker: str, tasks: Sequence[str], tenants: Sequence[str] | None = None
+    ) -> bool:
         with self._lock:
             if worker in self._workers:
-                self._introduced[worker] = frozenset(tasks)
+                named = None if tenants is None else frozenset(tenants)
+                self._introduced[worker] = _Introduction(frozenset(tasks), named)
             return worker in self._workers
 
     async def stranded(self) -> list[str]:
         with self._lock:
-            self._introduced = {w: t for w, t in self._introduced.items() if w in self._workers}
             alive = [worker for worker, end in self._workers.items() if end > self._ticks()]
             if not self._introduced.keys() >= set(alive):
                 return []
-            known = self._paused_tasks.union(*(self._introduced[worker] for worker in alive))
-            ready = {row.task for row in self._rows.values() if row.state is JobState.READY}
-            return sorted(ready - known)[:MOST_STRANDED]
+            stranded = {
+                row.task
+                for row in self._rows.values()
+                if row.state is JobState.READY
+                and PausedName(row.tenant, "task", row.task) not in self._paused
+                and not any(
+                    row.task in self._introduced[worker].tasks and self._serves(worker, row.tenant)
+                    for worker in alive
+                )
+            }
+            return sorted(stranded)[:MOST_STRANDED]
 
-    async def delete_failed(self, limit: int) -> int:
+    async def delete_failed(self, limit: int, tenant: str | None = None) -> int:
         with self._lock:
-            failed = [r.id for r in self._rows.values() if r.state is JobState.FAILED][:limit]
-            for job_id in failed:
-                del self._rows[job_id]
+            rows = [row for row in self._rows.values() if sees(tenant, row)]
+            failed = [row for row in rows if row.state is JobState.FAILED][:limit]
+            for row in failed:
+                self._ended(row, is_removed=True)
             return len(failed)
+
+
+def _named(tenant: str, task: str | None, queue: str | None) -> set[PausedName]:
+    names = (("task", task), ("queue", queue))
+    return {PausedName(tenant, kind, name) for kind, name in names if name is not None}
+
+
+class _Introduction(NamedTuple):
+    """Which tasks a worker runs, and for which tenants (None for all)."""
+
+    tasks: frozenset[str]
+    tenants: frozenset[str] | None
+
+
+_ANYTHING = _Introduction(frozenset(), None)
+"""What a worker runs that was not introduced: for all that is known, every tenant's jobs."""
 
 
 class _Addition(NamedTuple):

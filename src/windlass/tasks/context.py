@@ -19,6 +19,7 @@ from windlass.store.port import WorkStore
 from windlass.store.records import Note
 from windlass.tasks.abort import Abort
 from windlass.tasks.connection import DatabaseConnection
+from windlass.tasks.tenancy import inherit_tenant
 from windlass.tasks.transaction import Completable, JobTransaction
 
 T = TypeVar("T")
@@ -141,11 +142,18 @@ class Context:
     # ── the database ──
 
     async def add_job(self, task: str, payload: Any = None, **options: Any) -> Job:
-        """Add a job; the arguments of `client.add_job`."""
+        """Add a job, of this job's tenant; the arguments of `client.add_job`."""
+        self._inherit_tenant()
         return await self._around.producer.add_job(task, payload, **options)
 
     async def add_jobs(self, specs: Sequence[JobSpec]) -> list[Job]:
+        self._inherit_tenant()
         return await self._around.producer.add_jobs(specs)
+
+    def _inherit_tenant(self) -> None:
+        """Also where the call comes from a thread that the job's handler did not begin."""
+        if tenant := self._delivery.lease.tenant:
+            inherit_tenant(self._around.store, tenant)
 
     def connection(self) -> DatabaseConnection:
         """A connection to the jobs' database; it commits at the end, and rolls back on an error.
@@ -187,10 +195,10 @@ class SyncContext(Context):
         return asyncio.run_coroutine_threadsafe(coroutine, self._around.loop).result()
 
     def add_job(self, task: str, payload: Any = None, **options: Any) -> Job:  # type: ignore[override]
-        return self._call(self._around.producer.add_job(task, payload, **options))
+        return self._call(Context.add_job(self, task, payload, **options))
 
     def add_jobs(self, specs: Sequence[JobSpec]) -> list[Job]:  # type: ignore[override]
-        return self._call(self._around.producer.add_jobs(specs))
+        return self._call(Context.add_jobs(self, specs))
 
     def query(  # type: ignore[override]
         self, sql: str, values: Sequence[Any] | dict[str, Any] = ()

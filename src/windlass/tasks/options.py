@@ -18,8 +18,8 @@ Executor = Literal["async", "thread", "process"]
 class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a task. Durations are seconds.
 
-    `queue`, `priority` and `flags` apply when this program enqueues; `max_attempts`, `keep`,
-    `retry`, `timeout` and `lease` when a job left them unset, wherever it came from.
+    `queue`, `strict`, `priority` and `flags` apply when this program enqueues; `max_attempts`,
+    `keep`, `retry`, `timeout` and `lease` when a job left them unset, wherever it came from.
     """
 
     queue: str | None = None
@@ -31,6 +31,7 @@ class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     lease: float | None = None
     executor: Executor | None = None
+    strict: bool | None = None
 
 
 def make_options(
@@ -44,6 +45,7 @@ def make_options(
     timeout: float | timedelta | None = None,
     lease: float | timedelta | None = None,
     executor: Executor | None = None,
+    strict: bool | None = None,
 ) -> TaskOptions:
     """The options, checked; each refusal names the field."""
     if retry is not None and not isinstance(retry, Retry):
@@ -60,6 +62,7 @@ def make_options(
         timeout=positive(timeout, "timeout"),
         lease=positive(lease, "lease"),
         executor=executor,
+        strict=None if strict is None else bool(names.check_strict(strict)),
     )
 
 

@@ -124,6 +124,7 @@ class Schedules:
             queue=options.queue if schedule.queue is None else schedule.queue,
             priority=options.priority if schedule.priority is None else schedule.priority,
             flags=options.flags if schedule.flags is None else schedule.flags,
+            strict=options.strict if schedule.strict is None else schedule.strict,
             max_attempts=(
                 options.max_attempts if schedule.max_attempts is None else schedule.max_attempts
             ),

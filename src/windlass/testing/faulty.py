@@ -20,26 +20,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, get_args
 
 from windlass.errors import OutcomeUnknownError, StoreBusyError, StoreError, StoreUnavailableError
-from windlass.model.cron import Schedule
-from windlass.model.job import Job, JobState
 from windlass.store.hints import Due, ignore_due
 from windlass.store.port import Joined, Lifeline, Listening, Store, Transaction
-from windlass.store.records import (
-    Capabilities,
-    ClaimRequest,
-    JobFilter,
-    Lease,
-    NewJob,
-    Note,
-    Outcome,
-    Paused,
-    Reaped,
-    Renewal,
-    Settled,
-    Verdict,
-    WorkerInfo,
-)
-from windlass.store.schedules import Fired, KnownSchedule
+from windlass.store.records import Capabilities, Lease, Renewal
 
 FaultKind = Literal["before", "after", "busy"]
 
@@ -53,13 +36,23 @@ WORKER_VERBS = (
     "prune",
     "renew",
     "check",
-    "know",
+    "register",
     "fire",
 )
 """What fails by chance unless `verbs` says otherwise."""
 
-UNKNOWN = ("settle", "note", "reap", "promote", "prune", "renew", "know", "fire")
+UNKNOWN = ("settle", "note", "reap", "promote", "prune", "renew", "register", "fire")
 """What fails *after* by chance unless `unknown` says otherwise: verbs one may simply repeat."""
+
+
+def _verb(name: str) -> Any:
+    """A verb of the port that fails by the plan, and else is the wrapped store's."""
+
+    async def call(self: FaultyStore, *arguments: Any, **options: Any) -> Any:
+        return await self._do(name, *arguments, **options)
+
+    call.__name__ = name
+    return call
 
 
 class FaultyStore:
@@ -142,14 +135,8 @@ class FaultyStore:
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities
 
-    async def open(self) -> None:
-        await self._do("open")
-
     async def close(self) -> None:
         await self.inner.close()
-
-    async def now(self) -> int:
-        return int(await self._do("now"))
 
     def subscribe(
         self,
@@ -159,20 +146,8 @@ class FaultyStore:
     ) -> Callable[[], None]:
         return self.inner.subscribe(hint, listening, due)
 
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
-        return list(await self._do("enqueue", jobs))
-
     def joined(self, connection: Any) -> Joined:
         return self.inner.joined(connection)
-
-    async def claim(self, request: ClaimRequest) -> list[Lease]:
-        return list(await self._do("claim", request))
-
-    async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
-        return list(await self._do("settle", settlements))
-
-    async def note(self, lease: Lease, note: Note) -> Verdict:
-        return Verdict(await self._do("note", lease, note))
 
     def lifeline(self) -> Lifeline:
         return _FaultyLifeline(self, self.inner.lifeline())
@@ -183,113 +158,42 @@ class FaultyStore:
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
         return self.inner.transaction(lease)
 
-    async def retire(self, worker: str) -> None:
-        await self._do("retire", worker)
-
-    async def reap(self, limit: int, max_resets: int) -> Reaped:
-        reaped: Reaped = await self._do("reap", limit, max_resets)
-        return reaped
-
-    async def promote(self, limit: int) -> int:
-        return int(await self._do("promote", limit))
-
-    async def next_due(self) -> float | None:
-        due: float | None = await self._do("next_due")
-        return due
-
-    async def prune(self, limit: int) -> int:
-        return int(await self._do("prune", limit))
-
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
-        return list(await self._do("know", wanted))
-
-    async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
-    ) -> Fired:
-        fired: Fired = await self._do("fire", identifier, expected, until, jobs)
-        return fired
-
-    async def schedules(self) -> list[KnownSchedule]:
-        return list(await self._do("schedules"))
-
-    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
-        known: KnownSchedule | None = await self._do("pause_schedule", identifier)
-        return known
-
-    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
-        known: KnownSchedule | None = await self._do("resume_schedule", identifier)
-        return known
-
-    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
-        known: KnownSchedule | None = await self._do("forget_schedule", identifier)
-        return known
-
-    async def get(self, job_id: int) -> Job | None:
-        job: Job | None = await self._do("get", job_id)
-        return job
-
-    async def get_by_key(self, key: str) -> Job | None:
-        job: Job | None = await self._do("get_by_key", key)
-        return job
-
-    async def find(self, wanted: JobFilter) -> list[Job]:
-        return list(await self._do("find", wanted))
-
-    async def counts(self) -> dict[JobState, int]:
-        return dict(await self._do("counts"))
-
-    async def cancel(self, ids: Sequence[int]) -> list[Job]:
-        return list(await self._do("cancel", ids))
-
-    async def complete(self, ids: Sequence[int]) -> list[Job]:
-        return list(await self._do("complete", ids))
-
-    async def fail(self, ids: Sequence[int], reason: str) -> list[Job]:
-        return list(await self._do("fail", ids, reason))
-
-    async def reschedule(
-        self,
-        ids: Sequence[int],
-        run_at: int | None = None,
-        priority: int | None = None,
-        attempts: int | None = None,
-        max_attempts: int | None = None,
-    ) -> list[Job]:
-        return list(
-            await self._do("reschedule", ids, run_at, priority, attempts, max_attempts),
-        )
-
-    async def retry(self, ids: Sequence[int]) -> list[Job]:
-        return list(await self._do("retry", ids))
-
-    async def remove(self, key: str) -> Job | None:
-        job: Job | None = await self._do("remove", key)
-        return job
-
-    async def unlock(self, workers: Sequence[str], max_resets: int) -> list[Job]:
-        return list(await self._do("unlock", workers, max_resets))
-
-    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
-        await self._do("pause", task=task, queue=queue)
-
-    async def resume(self, *, task: str | None = None, queue: str | None = None) -> None:
-        await self._do("resume", task=task, queue=queue)
-
-    async def paused(self) -> Paused:
-        paused: Paused = await self._do("paused")
-        return paused
-
-    async def workers(self) -> list[WorkerInfo]:
-        return list(await self._do("workers"))
-
-    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
-        return bool(await self._do("introduce", worker, tasks))
-
-    async def stranded(self) -> list[str]:
-        return list(await self._do("stranded"))
-
-    async def delete_failed(self, limit: int) -> int:
-        return int(await self._do("delete_failed", limit))
+    open = _verb("open")
+    now = _verb("now")
+    enqueue = _verb("enqueue")
+    claim = _verb("claim")
+    settle = _verb("settle")
+    note = _verb("note")
+    retire = _verb("retire")
+    reap = _verb("reap")
+    expire = _verb("expire")
+    promote = _verb("promote")
+    next_due = _verb("next_due")
+    prune = _verb("prune")
+    register = _verb("register")
+    fire = _verb("fire")
+    schedules = _verb("schedules")
+    pause_schedule = _verb("pause_schedule")
+    resume_schedule = _verb("resume_schedule")
+    forget_schedule = _verb("forget_schedule")
+    get = _verb("get")
+    get_by_key = _verb("get_by_key")
+    find = _verb("find")
+    counts = _verb("counts")
+    cancel = _verb("cancel")
+    complete = _verb("complete")
+    fail = _verb("fail")
+    reschedule = _verb("reschedule")
+    retry = _verb("retry")
+    remove = _verb("remove")
+    unlock = _verb("unlock")
+    pause = _verb("pause")
+    resume = _verb("resume")
+    paused = _verb("paused")
+    workers = _verb("workers")
+    introduce = _verb("introduce")
+    stranded = _verb("stranded")
+    delete_failed = _verb("delete_failed")
 
 
 class _FaultyLifeline:

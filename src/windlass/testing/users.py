@@ -17,7 +17,7 @@ from typing import Any
 from windlass.app import App
 from windlass.clock import to_datetime
 from windlass.model import payload as payloads
-from windlass.model.job import Job, JobState
+from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.tasks.task import Task
 
 OPEN = (JobState.BLOCKED, JobState.SCHEDULED, JobState.READY, JobState.RUNNING)
@@ -66,7 +66,7 @@ async def drain(
         await _drain_once(app, drained, {"concurrency": 1, **options, "max_jobs": left})
         if drained.deliveries >= limit:
             raise AssertionError(f"{limit} jobs have run and there are still more; see limit=")
-        if not include_scheduled or not await _make_due(app):
+        if not include_scheduled or not await _make_due(app, options.get("tenants")):
             break
     if raise_errors and drained.errors:
         raise drained.errors[0][1]
@@ -102,14 +102,18 @@ async def _drain_once(app: App, drained: Drained, options: dict[str, Any]) -> No
             drained.deliveries += 1
 
 
-async def _make_due(app: App) -> bool:
-    jobs = await app.client.list_jobs(state="scheduled", limit=_PAGE)
-    runnable = [job.id for job in jobs if app.registry.find(job.task) is not None]
-    if not runnable:
-        return False
+async def _make_due(app: App, tenants: Sequence[str] | None) -> bool:
+    """Make every scheduled job due that this drain can run; whether there was one."""
+    runnable = [
+        job.id
+        for job in await _jobs(app, [JobState.SCHEDULED])
+        if app.registry.find(job.task) is not None
+        and (tenants is None or (job.tenant or DEFAULT_TENANT) in tenants)
+    ]
     now = to_datetime(await app.store.now())
-    await app.client.reschedule_jobs(runnable, run_at=now)
-    return True
+    for start in range(0, len(runnable), _PAGE):
+        await app.client.reschedule_jobs(runnable[start : start + _PAGE], run_at=now)
+    return bool(runnable)
 
 
 def drain_sync(app: App, **options: Any) -> Drained:
@@ -119,13 +123,18 @@ def drain_sync(app: App, **options: Any) -> Drained:
 
 def enqueued(app: App) -> list[Job]:
     """Every job that has not ended yet, by id."""
+    return app._portal.call(_jobs(app, OPEN))
+
+
+async def _jobs(app: App, states: Sequence[JobState]) -> list[Job]:
+    """All jobs in these states, by id."""
     jobs: list[Job] = []
     while True:
-        after = jobs[-1].id if jobs else 0
-        page = app.sync.list_jobs(state=[*OPEN], after=after, limit=_PAGE)
+        after = jobs[-1].id if jobs else None
+        page = await app.client.list_jobs(state=[*states], after=after, limit=_PAGE)
         jobs += page
         if len(page) < _PAGE:
-            return jobs
+            return jobs[::-1]
 
 
 def assert_enqueued(
@@ -217,6 +226,7 @@ def _list(jobs: Sequence[Job]) -> str:
 
 def _line(job: Job) -> str:
     parts = [f"{job.id} {job.task} {payloads.encode_value(job.payload)} {job.state}"]
+    parts += [f"tenant={job.tenant}"] if job.tenant else []
     parts += [f"queue={job.queue}"] if job.queue else []
     parts += [f"key={job.key}"] if job.key else []
     parts += [f"priority={job.priority}"] if job.priority else []

@@ -22,12 +22,12 @@ import functools
 import inspect
 import selectors
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar, TypeVarTuple, cast
 
+from windlass.clock import SYSTEM
 from windlass.testing.clock import START
 
 T = TypeVar("T")
@@ -117,12 +117,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def wait_for_real(self, select: Callable[[float], T]) -> T:
         """Wait for a thread, in real time."""
-        begin = time.monotonic()
+        begin = SYSTEM.monotonic()
         while True:
             events = select(0.05)
             if events or not self.is_busy:
                 return events
-            if time.monotonic() - begin > self._patience:
+            if SYSTEM.monotonic() - begin > self._patience:
                 self.give_up(f"a thread has been at work for {self._patience:g} real seconds")
 
     def jump_to_next_timer(self) -> None:

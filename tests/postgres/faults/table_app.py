@@ -25,7 +25,7 @@ class Job:
     kind: str
 
 
-class Handler:
+class EffectHandler:
     """One row of `effects` and the record's completion, together."""
 
     transactional = True
@@ -78,7 +78,7 @@ async def main() -> None:
     async with TableStore(os.environ["TABLE_URL"], options) as store:
         worker = Worker(
             store,
-            Handler(),
+            EffectHandler(),
             WorkerOptions(
                 name="w",
                 interval=0.1,

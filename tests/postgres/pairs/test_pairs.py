@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import leaks
 from tests.postgres.cluster import Cluster, fresh_database, shared_cluster
 from tests.postgres.pairs import gates
 from tests.postgres.pairs.gates import GATES, Deadline, Gate
@@ -34,6 +35,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.fixture(scope="module")
+@leaks.grows
 def world(loop: asyncio.AbstractEventLoop) -> Iterator[World]:
     cluster: Cluster = shared_cluster(18)
     with fresh_database(cluster) as url:

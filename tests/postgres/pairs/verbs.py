@@ -208,6 +208,12 @@ async def _(world: World, store: PostgresStore, who: str) -> Told:
     return await _settle(world, store, CANCEL)
 
 
+@form("expire", never_waits=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    await store.expire(world.leases, 5)
+    return Told()
+
+
 @form("note", never_waits=True)
 async def _(world: World, store: PostgresStore, who: str) -> Told:
     for lease in world.leases:
@@ -284,9 +290,9 @@ async def _(world: World, store: PostgresStore, who: str) -> Told:
 # ── schedules ──
 
 
-@form("know")
+@form("register")
 async def _(world: World, store: PostgresStore, who: str) -> Told:
-    await store.know([world.schedule])
+    await store.register([world.schedule])
     return Told()
 
 

@@ -56,7 +56,7 @@ class World:
 
     def _store(self, name: str) -> PostgresStore:
         store = PostgresStore(self._named(name), schema_name=SCHEMA, clock=self.clock, listen=False)
-        store.least_batch = 1
+        store.claims.least_batch = 1
         return store
 
     def _named(self, name: str) -> str:
@@ -128,11 +128,11 @@ class World:
         await store.pause(queue="paused")
         await store.pause(task="paused")
         await add([NewJob("t", queue="paused"), NewJob("paused")])
-        [known] = await store.know([self.schedule])
+        [known] = await store.register([self.schedule])
         self.floor = known.floor_at
         self.clock.advance(2)
         self.instant = self.clock.now() - 1
-        self.ids = [job.id for job in await store.find(JobFilter(limit=1000))]
+        self.ids = sorted(job.id for job in await store.find(JobFilter(limit=1000)))
 
     async def _claim(self, worker: str, limit: int, lease: float = LEASE) -> list[Lease]:
         request = ClaimRequest(
@@ -189,8 +189,8 @@ class World:
         stranded = self._query(
             "SELECT DISTINCT j.queue FROM {s}._jobs AS j WHERE j.state = 'waiting'"
             " AND NOT EXISTS (SELECT FROM {s}._bells AS b WHERE b.queue = j.queue)"
-            " AND NOT EXISTS (SELECT FROM {s}._paused AS p"
-            "   WHERE p.kind = 'queue' AND p.name = j.queue)"
+            " AND NOT EXISTS (SELECT FROM {s}._paused AS p WHERE p.tenant = j.tenant"
+            "   AND (p.kind = 'queue' AND p.name = j.queue OR p.kind = 'task' AND p.name = j.task))"
             " AND NOT EXISTS (SELECT FROM {s}._jobs AS a"
             "   WHERE a.queue = j.queue AND a.state IN ('ready', 'running'))"
         )

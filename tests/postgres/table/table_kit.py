@@ -107,9 +107,10 @@ class TheirTable(TableStore[dict[str, Any]]):
                 return [_insert(cursor, job, now) for job in jobs]
 
         now = await self.now()
-        ids = await self._open_crew().run(insert)
+        ids = await self._open_threads().run(insert)
         self.hint()
-        return await self.find(JobFilter(ids=tuple(ids), limit=len(ids))) if ids else []
+        added = await self.find(JobFilter(ids=tuple(ids), limit=len(ids))) if ids else []
+        return added[::-1]
 
     def joined(self, connection: psycopg.Connection[Any]) -> Inserter:
         return Inserter(connection, self._clock.now())
@@ -126,14 +127,14 @@ class TheirTable(TableStore[dict[str, Any]]):
             reason=reason,
             now=to_datetime(await self.now()),
         )
-        return await self.find(JobFilter(ids=tuple(ids)))
+        return (await self.find(JobFilter(ids=tuple(ids))))[::-1]
 
     async def complete(self, ids: Sequence[int]) -> list[Job]:
         await self._change("DELETE FROM their_jobs WHERE id = ANY (%(ids)s)", ids=list(ids))
         return []
 
     async def _change(self, text: str, **values: Any) -> None:
-        await self._open_crew().run(lambda it: it.execute(text.encode(), values).rowcount)
+        await self._open_threads().run(lambda it: it.execute(text.encode(), values).rowcount)
 
     # ── what the table knows nothing of ──
 
@@ -152,7 +153,7 @@ class TheirTable(TableStore[dict[str, Any]]):
     # ── the store's verbs, with what the owner's columns mean ──
 
     async def claim(self, request: ClaimRequest) -> list[Lease]:
-        wanted = [sql.SQL("j.task = ANY ({}::text[])").format(list(request.tasks))]
+        wanted = [sql.SQL("j.task = ANY ({}::text[])").format(list(request.tasks or ()))]
         if request.forbidden_flags:
             flags = list(request.forbidden_flags)
             wanted.append(sql.SQL("NOT coalesce(j.flags && {}::text[], false)").format(flags))
@@ -193,7 +194,7 @@ class TheirTable(TableStore[dict[str, Any]]):
                 )
                 return {row["id"]: row for row in cursor.fetchall()}
 
-        rows = await self._open_crew().run(read)
+        rows = await self._open_threads().run(read)
         return [
             msgspec.structs.replace(job, max_attempts=DEFAULT_MAX_ATTEMPTS, **_own(rows[job.id]))
             for job in jobs
@@ -217,7 +218,7 @@ class TheirTable(TableStore[dict[str, Any]]):
 
     async def cancel(self, ids: Sequence[int]) -> Any:
         changed = await super().cancel(ids)
-        return await self.find(JobFilter(ids=tuple(changed))) if changed else []
+        return (await self.find(JobFilter(ids=tuple(changed))))[::-1] if changed else []
 
 
 _FREES_ITS_KEY = (JobState.CANCELLED, JobState.COMPLETED)

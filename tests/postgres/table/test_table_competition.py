@@ -15,10 +15,12 @@ import pytest
 from psycopg import sql
 
 from tests.postgres.cluster import shared_cluster
-from tests.postgres.table.desk import Desk, desk_on, observed, run, take, using, worker
+from tests.postgres.table.desk import Desk, desk_on, observed, run, take, using, work, worker
 from windlass import Context, Resetter
 from windlass.clock import to_datetime
+from windlass.errors import StoreBusyError
 from windlass.store.records import COMPLETE, RELEASE, Lease, Renewal, Settled, Verdict
+from windlass.stores.table import store as store_module
 from windlass.stores.table.lifeline import TableLifeline
 from windlass.table import TableStore
 from windlass.testing import FakeClock
@@ -32,6 +34,17 @@ def locked(desk: Desk, ids: Sequence[int]) -> Iterator[psycopg.Connection[Any]]:
         assert len(held.fetchall()) == len(ids)
         yield connection
         connection.rollback()
+
+
+@pytest.fixture
+def made(desk18: Desk) -> Desk:
+    desk18.make()
+    return desk18
+
+
+@pytest.fixture
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_BUSY_LIMIT", 0.1)
 
 
 # ── claims ──
@@ -338,6 +351,68 @@ def test_a_worker_goes_on_beside_a_row_that_somebody_holds(desk18: Desk) -> None
             await observed(lambda: desk18.states()[0] == "completed", "the first")
 
     using(desk18.store(), whole)
+
+
+def test_cancelling_waits_for_no_lock_in_a_thread(made: Desk, short_patience: None) -> None:
+    """More calls than the store has threads wait for locked rows, and it can still claim."""
+    ids = [made.add(title="held") for _ in range(5)]
+    free, other = made.add(title="free"), made.add()
+
+    async def whole(store: TableStore[Any]) -> None:
+        with made.connect(autocommit=False) as holder:
+            holder.execute("SELECT FROM jobs WHERE title = 'held' FOR UPDATE")
+            calls = [asyncio.create_task(store.cancel([id_, other])) for id_ in ids]
+            [lease] = await take(store, conditions=["jobs.title = 'free'"])
+            assert lease.job_id == free
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+            for id_, answer in zip(ids, answers, strict=True):
+                assert isinstance(answer, StoreBusyError)
+                assert str(answer).endswith(f"hold them: {id_}")
+            assert made.row(other)["state"] == "canceled"
+        assert await store.cancel([*ids, free, other]) == [*ids, free]
+
+    using(made.store(), whole)
+    assert made.states() == [*["canceled"] * 5, "processing", "canceled"]
+
+
+def test_cancelling_asks_again_until_a_row_is_free(made: Desk) -> None:
+    id_ = made.add()
+
+    async def whole(store: TableStore[Any]) -> None:
+        with made.connect(autocommit=False) as holder:
+            holder.execute("SELECT FROM jobs FOR UPDATE")
+            before = store._open_threads().statements
+            call = asyncio.create_task(store.cancel([id_]))
+            await observed(lambda: store._open_threads().statements > before + 1, "a second try")
+        assert await call == [id_]
+
+    using(made.store(), whole)
+    assert made.states() == ["canceled"]
+
+
+def test_a_handler_that_holds_its_own_row_is_told_that_it_cannot_log(
+    made: Desk, short_patience: None
+) -> None:
+    made.add()
+    told: list[str] = []
+
+    class Handler:
+        transactional = True
+
+        async def handle(self, ctx: Any, store: Any, record: Any) -> None:
+            number = await store.unbound.add_execution_log_entry(ctx, "before")
+            await store.execute("UPDATE jobs SET title = 'held' WHERE id = %s", [record["id"]])
+            for call in (
+                store.unbound.add_execution_log_entry(ctx, "held"),
+                store.unbound.update_execution_log_entry(ctx, number, "held"),
+            ):
+                with pytest.raises(StoreBusyError, match="an open transaction holds record") as why:
+                    await call
+                told.append(str(why.value))
+
+    work(made.store(), Handler())
+    assert len(told) == 2
+    assert (made.row(1)["state"], made.row(1)["execution_logs"]) == ("completed", ["before"])
 
 
 # ── resets ──

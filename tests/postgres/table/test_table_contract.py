@@ -65,12 +65,23 @@ EXCUSED: dict[str, tuple[str, ...]] = {
     ),
     "a table has no serial queues": (
         "queues",
+        "strict",
+        "claim.of_every_task_past_a_head_it_may_not_run",
         "pages_counts.waiting_behind_a_queue_counts_as_ready",
         "concurrency.a_queue_runs_one_at_a_time",
+        "concurrency.a_strict_queue_keeps_its_order_through_failures",
         "transactions.completing_in_a_transaction_frees_the_queue",
+    ),
+    "a table has no tenants: its rows are its owner's": ("tenants",),
+    "single deliveries are taken back for a server, which a table has none of": ("expire",),
+    "all rows are of one task": (
+        "claim.of_every_task",
+        "claim.suspects_of_every_task",
     ),
     "a table has no pauses: owners have conditions of their own": (
         "pause",
+        "claim.of_every_task_but_paused_ones",
+        "concurrency.a_task_that_is_paused_for_a_tenant_and_resumed_loses_no_job",
         "crash.a_verb_outlives_its_process[pause]",
         "crash.every_job_can_still_end_after[pause]",
     ),
@@ -81,7 +92,7 @@ EXCUSED: dict[str, tuple[str, ...]] = {
         *(
             f"crash.{family}[{verb}]"
             for family in ("a_verb_outlives_its_process", "every_job_can_still_end_after")
-            for verb in ("know", "fire", "pause_schedule", "resume_schedule", "forget_schedule")
+            for verb in ("register", "fire", "pause_schedule", "resume_schedule", "forget_schedule")
         ),
     ),
     "what is finished is the owner's to keep, to delete and to count": (
@@ -457,9 +468,9 @@ async def rows_are_found_by_the_owners_own_columns(kit: Kit) -> None:
     store = cast(TheirTable, kit.store)
     jobs = await kit.add_many(*({"priority": n, "payload": '"100%"'} for n in range(6)))
     found = await store.find(JobFilter(limit=2), ["j.priority % 2 = 1 AND payload LIKE '%100%'"])
-    assert found == [jobs[1], jobs[3]]
+    assert found == [jobs[5], jobs[3]]
     page = JobFilter(limit=2, after=jobs[3].id)
-    assert await store.find(page, ["j.priority % 2 = 1"]) == [jobs[5]]
+    assert await store.find(page, ["j.priority % 2 = 1"]) == [jobs[1]]
 
 
 @pytest.mark.parametrize("case", own.cases, ids=str)

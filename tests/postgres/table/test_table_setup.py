@@ -22,6 +22,13 @@ from windlass.table import Examined, TableOptions, TableStore, ddl, examine
 
 NEEDED = [column.name for column in COLUMNS if column.is_needed]
 OPTIONAL = [column.name for column in COLUMNS if not column.is_needed]
+NEVER_NULL = ["failure_message", "execution_logs", "started_at", "finished_at", "last_heartbeat_at"]
+
+
+@pytest.fixture
+def made(desk18: Desk) -> Desk:
+    desk18.make()
+    return desk18
 
 
 async def opened(store: TableStore[Any]) -> None:
@@ -211,6 +218,29 @@ def test_a_state_that_lacks_words(desk: Desk) -> None:
     mend(desk)
 
 
+@pytest.mark.parametrize("column", NEVER_NULL)
+def test_a_column_that_is_set_to_null_may_not_forbid_it(made: Desk, column: str) -> None:
+    made.ask(f"ALTER TABLE jobs ALTER {column} SET NOT NULL")
+    assert refusal(made).endswith(
+        f"column {column} is NOT NULL, but NULL is written to it:"
+        f" ALTER TABLE jobs ALTER COLUMN {column} DROP NOT NULL;"
+    )
+    mend(made)
+
+
+@pytest.mark.parametrize("kind", ["text", "character varying"])
+def test_a_check_that_forbids_a_state(made: Desk, kind: str) -> None:
+    made.ask(f"ALTER TABLE jobs ALTER state TYPE {kind}")
+    made.ask(
+        "ALTER TABLE jobs ADD CONSTRAINT fine CHECK (state <> 'lost'),"
+        " ADD CONSTRAINT \"a 100% check\" CHECK (state IN ('queued', 'processing', 'completed'))"
+    )
+    [problem] = look(made).problems
+    assert problem.code == "missing_state"
+    assert "forbids errored, failed, canceled in column state" in problem.text
+    mend(made)
+
+
 def test_an_id_that_is_not_unique(desk18: Desk) -> None:
     desk18.make()
     desk18.ask("ALTER TABLE jobs DROP CONSTRAINT jobs_pkey")
@@ -236,6 +266,12 @@ def test_a_missing_index_is_a_warning(desk18: Desk, caplog: pytest.LogCaptureFix
     drop_indexes(desk18)
     desk18.ask('CREATE INDEX ON "My Jobs" (state)')
     assert look(desk18, **options).advice == []
+
+
+def test_an_index_for_an_order_of_its_own_is_enough(desk18: Desk) -> None:
+    desk18.ask(ddl("jobs", extra=["size integer"], index=False))
+    desk18.ask("CREATE INDEX ON jobs (size, id) WHERE state IN ('queued', 'errored')")
+    assert look(desk18, order_by="jobs.size").advice == []
 
 
 def test_a_long_heartbeat_is_a_warning(desk18: Desk, caplog: pytest.LogCaptureFixture) -> None:
@@ -366,6 +402,21 @@ def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
 def test_names_that_are_none(desk18: Desk, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message.replace("(", r"\(")):
         desk18.store(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"table_name": '"a%b"'},
+        {"table_name": 'jobs "%"'},
+        {"view_name": '"100%"."of"'},
+        {"alternate_column_names": {"state": "the %s state"}},
+    ],
+)
+def test_names_with_a_percent_sign_are_refused(made: Desk, options: dict[str, Any]) -> None:
+    assert "has a % in it" in refusal(made, **options)
+    with pytest.raises(ConfigError, match="has a % in it"):
+        look(made, **options)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import psycopg
+import psycopg_pool
 import pytest
 
 from tests.postgres.table.desk import Desk, observed, using, work, worker
@@ -353,3 +354,43 @@ def test_a_runtime_that_is_too_long_ends_the_statement_too(desk: Desk) -> None:
     row = desk.row(id_)
     assert (row["state"], effects(desk)) == ("failed", [])
     assert "timeout" in row["failure_message"]
+
+
+def test_a_transactional_handler_is_read_committed(desk: Desk) -> None:
+    """A heartbeat in the middle is no conflict, whatever the default isolation is."""
+    desk.add()
+    isolation: list[Any] = []
+
+    class Handler:
+        transactional = True
+
+        async def handle(self, ctx: Any, store: Any, record: Any) -> None:
+            isolation.extend(await store.execute("SHOW transaction_isolation"))
+            before = desk.row(1)["last_heartbeat_at"]
+            await observed(lambda: desk.row(1)["last_heartbeat_at"] > before, "a heartbeat")
+
+    url = desk.url + "%20-cdefault_transaction_isolation%3Dserializable"
+    work(desk.store(url, stalled_max_age=3, heartbeat_interval=0.1), Handler())
+    assert isolation == [("read committed",)]
+    assert desk.states() == ["completed"]
+
+
+def test_the_isolation_of_a_given_pool_is_its_own_again(desk: Desk) -> None:
+    desk.add()
+    level = psycopg.IsolationLevel.SERIALIZABLE
+
+    class Handler:
+        transactional = True
+
+        async def handle(self, ctx: Any, store: Any, record: Any) -> None:
+            [[isolation]] = await store.execute("SHOW transaction_isolation")
+            assert isolation == "read committed"
+
+    def configure(connection: psycopg.Connection[Any]) -> None:
+        connection.isolation_level = level
+
+    with psycopg_pool.ConnectionPool(desk.url, min_size=1, max_size=1, configure=configure) as pool:
+        work(desk.store(pool), Handler())
+        with pool.connection() as connection:
+            assert connection.isolation_level is level
+    assert desk.states() == ["completed"]

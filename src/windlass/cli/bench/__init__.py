@@ -18,7 +18,7 @@ import click
 from windlass.cli.base import Command, CommandFailed
 
 NAMES = (
-    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "backlog"),
+    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "backlog"),
     *("latency", "held-snapshot", "idle", "startup"),
 )
 KINDS = ("future", "foreign", "stuck", "dead", "queues")

@@ -1,4 +1,5 @@
-"""The scenarios of a drain that is not a clean one: beside other jobs, and through serial queues.
+"""The scenarios of a drain that is not a clean one: beside other jobs, through serial queues, of
+many tenants.
 
 Each round drains a clean queue as well, and what remains of its rate is the figure to look at.
 """
@@ -9,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from windlass import App
@@ -27,9 +28,11 @@ from windlass.cli.bench.run import (
     total,
 )
 from windlass.cli.bench.site import Address
+from windlass.clock import SYSTEM, to_datetime
 
 _ALL = "all"
 _PER_QUEUE = (50, 1)
+_PER_TENANT = 100
 _MOST_IN_QUEUES = 50_000
 _FAIL = 1_000
 """Ids per call where jobs are failed."""
@@ -73,6 +76,21 @@ async def serial(run: Run) -> list[dict[str, Any]]:
         )
         for each, found in shapes.items()
     ]
+
+
+async def tenants(run: Run) -> dict[str, Any]:
+    """A drain of jobs of many tenants, 100 of each, by a worker of all of them."""
+    count = max(1, run.jobs // _PER_TENANT)
+    even = replace(run, jobs=count * (run.jobs // count))
+    names = [f"tenant-{number}" for number in range(count)]
+    lowest: list[Measured] = []
+    clean: list[Measured] = []
+    found: list[Measured] = []
+    for _ in rounds(run, "tenants"):
+        lowest.append(await bare_drain(even))
+        clean.append(await drain(even, run.site.fresh("own")))
+        found.append(await drain(even, run.site.fresh("own"), tenants=names))
+    return _beside_clean("tenants", lowest, clean, found, tenants=count)
 
 
 def _queues(run: Run, jobs_per_queue: int) -> int:
@@ -121,7 +139,7 @@ async def _heap(run: Run, name: str) -> AsyncIterator[Address]:
 
 @asynccontextmanager
 async def _future(run: Run, app: App, address: Address) -> AsyncIterator[None]:
-    await load(app, run.backlog, run_at=datetime.now(UTC) + timedelta(days=1))
+    await load(app, run.backlog, run_at=to_datetime(SYSTEM.now()) + timedelta(days=1))
     yield
 
 

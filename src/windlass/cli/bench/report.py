@@ -38,6 +38,8 @@ def _title(each: dict[str, Any]) -> str:
     """The scenario, and which of its shapes where it has some."""
     if "jobs_per_queue" in each:
         return f"serial {each['queues']}x{each['jobs_per_queue']}"
+    if "tenants" in each:
+        return f"tenants {each['tenants']}"
     kind = each.get("kind", "all")
     scenario: str = each["scenario"]
     return scenario if kind == "all" else f"{scenario} {kind}"

@@ -133,12 +133,17 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
 
 
 async def load(
-    app: App, jobs: int, queue: Callable[[int], str] | None = None, **options: Any
+    app: App,
+    jobs: int,
+    queue: Callable[[int], str] | None = None,
+    tenant: str | None = None,
+    **options: Any,
 ) -> list[int]:
     """Add jobs as fast as it goes, no-op ones unless `options` name another task; their ids.
 
     `queue` names the serial queue of each, by its number.
     """
+    client = app.client.for_tenant(tenant)
     ids: list[int] = []
     preset = {"task": "noop", **options}
     for first in range(0, jobs, _LOAD):
@@ -147,7 +152,7 @@ async def load(
             JobSpec(payload={"id": n}, queue=None if queue is None else queue(n), **preset)
             for n in numbers
         ]
-        ids += [job.id for job in await app.client.add_jobs(specs)]
+        ids += [job.id for job in await client.add_jobs(specs)]
     return ids
 
 
@@ -171,11 +176,18 @@ async def bare_drain(run: Run) -> Measured:
     return measured
 
 
-async def drain(run: Run, address: Address, queue: Callable[[int], str] | None = None) -> Measured:
-    """Fill the queue, then let worker processes empty it. What else is there must stay."""
+async def drain(
+    run: Run,
+    address: Address,
+    queue: Callable[[int], str] | None = None,
+    tenants: Sequence[str | None] = (None,),
+) -> Measured:
+    """Add as many jobs for each tenant, then let worker processes run them. What else is there must
+    stay."""
     async with make_app(address) as app:
         before = await total(app)
-        await load(app, run.jobs, queue)
+        for tenant in tenants:
+            await load(app, run.jobs // len(tenants), queue, tenant)
         run.site.tidy(address)
         measured, _ = await timed(run, "work", Orders(address))
         await check(app, before)

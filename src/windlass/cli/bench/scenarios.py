@@ -18,6 +18,7 @@ SCENARIOS: dict[str, Callable[[Run], Awaitable[Entry | list[Entry]]]] = {
     "drain": busy.drain_all,
     "cycle": busy.cycle,
     "serial": heaps.serial,
+    "tenants": heaps.tenants,
     "backlog": heaps.backlog,
     "latency": quiet.latency,
     "held-snapshot": busy.held_snapshot,

@@ -10,7 +10,7 @@ import click
 from windlass.app import App
 from windlass.cli.base import Command, CommandFailed
 from windlass.cli.output import instant, print_json, print_table, say
-from windlass.cli.place import Place, database, json_option
+from windlass.cli.place import Place, jobs_database, json_option
 
 if TYPE_CHECKING:
     from windlass.client import ScheduleInfo
@@ -29,7 +29,7 @@ schedule_ids = click.argument("ids", metavar="ID...", nargs=-1, required=True)
     examples=("windlass cron list", "windlass cron list --json | jq '.[].next_at'"),
 )
 @json_option
-@database
+@jobs_database
 def list_schedules(place: Place, as_json: bool) -> None:
     """List the schedules that workers had when they started.
 
@@ -43,7 +43,11 @@ def list_schedules(place: Place, as_json: bool) -> None:
     if as_json:
         print_json(found)
     elif found:
-        print_table(_HEADER, [_row(info) for info in found])
+        if any(info.tenant is not None for info in found):
+            rows = [(info.tenant or "", *_row(info)) for info in found]
+            print_table(("TENANT", *_HEADER), rows)
+        else:
+            print_table(_HEADER, [_row(info) for info in found])
     else:
         say("no schedules; a schedule is known once a worker has started with it")
 
@@ -51,7 +55,7 @@ def list_schedules(place: Place, as_json: bool) -> None:
 @click.command(cls=Command, examples=("windlass cron pause weekly_report",))
 @schedule_ids
 @json_option
-@database
+@jobs_database
 def pause(place: Place, ids: Sequence[str], as_json: bool) -> None:
     """Fire schedules no more, in any worker, until resumed.
 
@@ -64,7 +68,7 @@ def pause(place: Place, ids: Sequence[str], as_json: bool) -> None:
 @click.command(cls=Command, examples=("windlass cron resume weekly_report",))
 @schedule_ids
 @json_option
-@database
+@jobs_database
 def resume(place: Place, ids: Sequence[str], as_json: bool) -> None:
     """Fire paused schedules again. What came while they were paused is passed over."""
     for info in _shown(_apply(place, ids, lambda app, id: app.client.resume_schedule(id)), as_json):
@@ -76,7 +80,7 @@ def resume(place: Place, ids: Sequence[str], as_json: bool) -> None:
 )
 @schedule_ids
 @json_option
-@database
+@jobs_database
 def trigger(place: Place, ids: Sequence[str], as_json: bool) -> None:
     """Add one job of each schedule now, and print its id.
 
@@ -90,7 +94,7 @@ def trigger(place: Place, ids: Sequence[str], as_json: bool) -> None:
 @click.command(cls=Command, examples=("windlass cron remove weekly_report",))
 @schedule_ids
 @json_option
-@database
+@jobs_database
 def remove(place: Place, ids: Sequence[str], as_json: bool) -> None:
     """Forget schedules, when they last fired included.
 
@@ -108,7 +112,8 @@ def _apply(
     wanted = list(dict.fromkeys(ids))
 
     async def work(app: App) -> list[T]:
-        known = {info.id for info in await app.client.list_schedules()}
+        tenant = app.settings.tenant or None
+        known = {i.id for i in await app.client.list_schedules() if i.tenant == tenant}
         if missing := [id for id in wanted if id not in known]:
             raise CommandFailed(
                 f"no schedule is called {' or '.join(map(repr, missing))} here, and nothing was"

@@ -169,7 +169,7 @@ class Show:
 
         await self._until("all customers served", all_served)
         done = await self._client.list_jobs(ids=ids)
-        times = [job.output[:2] for job in done]
+        times = [job.output[:2] for job in reversed(done)]
         overlaps = sum(later[0] < one[1] for one, later in itertools.pairwise(times))
         if overlaps:
             raise SceneFailed(f"{overlaps} jobs of one serial queue overlapped")
@@ -229,7 +229,7 @@ class Show:
         async with App(
             self._app.settings.url, schema=self._app.settings.schema, clock=_HourAgo()
         ) as earlier:
-            [known] = await earlier.store.know([schedule])
+            [known] = await earlier.store.register([schedule])
         self._stage.say("the database is told that it was known an hour ago, and never fired since")
         for name in ("linus", "margaret"):
             await self._crew.hire(name, crontab)
@@ -247,7 +247,7 @@ class Show:
         done = await self._until("the missed instants", made_up_for)
         self._watered = len(done)
         due = [to_datetime(i) for i in schedule.timetable.between(known.floor_at, SYSTEM.now())]
-        if [job.run_at for job in done] != due[: len(done)]:
+        if [job.run_at for job in reversed(done)] != due[: len(done)]:
             raise SceneFailed(f"expected one job for each of {due}: {done}")
         times = ", ".join(f"{job.run_at:%H:%M}" for job in done)
         self._stage.good(f"one job for each instant, none twice, in order: {times} (UTC)")

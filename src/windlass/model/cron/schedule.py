@@ -48,6 +48,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str | None = None
     key_mode: KeyMode = "replace"
     flags: tuple[str, ...] | None = None
+    strict: bool | None = None
     payload: dict[str, Any] = {}
 
     @property

@@ -15,7 +15,8 @@ from windlass.store.records import Lease, NewJob, Row
 _ROW = Row.__struct_fields__
 _CARRIED = Carried.__struct_fields__
 
-_OF_OPEN_JOBS = ("state", "suspect", "superseded", "cancel_requested", "worker", "lease_until")
+_FLAGS = ("suspect", "superseded", "cancel_requested", "holds")
+_OF_OPEN_JOBS = ("state", *_FLAGS, "worker", "lease_until")
 _OF_FINISHED_JOBS = ("output", "expires_at")
 _HISTORY = [name for name in _ROW if name not in (*_OF_OPEN_JOBS, "updated_at")]
 """What the history has. A kept job was last changed when it finished."""
@@ -67,6 +68,8 @@ def _text(name: str) -> str:
     column = _readable(name, f"(j).{name}")
     if mark == "instant":
         return f"{{schema}}._quick_micros({column})"
+    if mark == "flag":
+        return f"{column}::integer"
     if mark == "json":
         column = f"{column}::text"
     if kind in (str, tuple):
@@ -86,7 +89,7 @@ def _typed(names: Iterable[str]) -> str:
 
 
 def _type(mark: str | None, kind: type, _: bool) -> str:
-    marked = {"json": "json", "instant": "bigint", "micros": "bigint"}
+    marked = {"json": "json", "instant": "bigint", "micros": "bigint", "flag": "boolean"}
     return marked.get(mark or "", _TYPES.get(kind, "text"))
 
 
@@ -98,14 +101,23 @@ _SPEC = {
     "key": "job_key",
     "priority": "priority",
     "flags": "flags",
+    "tenant": "tenant",
+    "is_strict": "is_strict",
 }
-"""What a caller in SQL can say of a job, and the name it has there."""
+"""What is known of a job that is added in SQL, and the name it has there: what its caller says, and
+the settings of the transaction."""
 _CHECKED = ("task", "payload", "key")
+
+
+def _unless_said(table: str) -> dict[str, str]:
+    """What a request need not say, with what it is then."""
+    others = {"priority": "0", "tenant": "''", "is_strict": "false"}
+    return {name: f"coalesce({table}.{name}, {other})" for name, other in others.items()}
 
 
 def _accepted(table: str, payload: str) -> str:
     """What a job carries, where it may come of the request."""
-    checked = ("task", "queue", "key", "max_attempts", "flags", "keep")
+    checked = ("task", "queue", "key", "max_attempts", "flags", "keep", "tenant")
     arguments = ", ".join(f"{table}.{name}" for name in checked)
     return _each(
         _CARRIED,
@@ -113,7 +125,7 @@ def _accepted(table: str, payload: str) -> str:
         {
             "task": f"{{schema}}._accepted({arguments})",
             "payload": f"{{schema}}._sound({payload})",
-            "priority": f"coalesce({table}.priority, 0)",
+            **_unless_said(table),
         },
     ).replace(f"({table}).", f"{table}.")
 
@@ -144,7 +156,7 @@ PLACES = {
     "{history_row}": ", ".join(
         {
             **dict.fromkeys(_OF_OPEN_JOBS, "NULL"),
-            **dict.fromkeys(("suspect", "superseded", "cancel_requested"), "0"),
+            **dict.fromkeys(_FLAGS, "0"),
             "state": "'completed'",
             "updated_at": _json("finished_at", "h"),
         }.get(name, _json(name, "h"))
@@ -185,7 +197,7 @@ PLACES = {
         {
             "finished_at": "at",
             "expires_at": "at + make_interval(secs => d.kept)",
-            "token": "d.held_token",
+            "token": "d.own_token",
             "keep": "d.kept",
             "attempts": "d.attempts + d.more",
             "deliveries": "d.deliveries + d.more",
@@ -197,15 +209,13 @@ PLACES = {
     "{accepted_of_request}": _accepted("r", "r.payload"),
     "{accepted_of_new}": _accepted("x", "coalesce(x.payload, 'null')"),
     "{carried_of_alike}": ", ".join(
-        {"payload": "{schema}._sound(p.value)", "priority": "coalesce(x.priority, 0)"}.get(
-            name, f"x.{name}"
-        )
+        {**_unless_said("x"), "payload": "{schema}._sound(p.value)"}.get(name, f"x.{name}")
         for name in _CARRIED
     ),
     "{accepted_of_spec}": ", ".join(
         {
             "task": "{schema}._accepted(g.identifier, g.queue_name, NULL, g.max_attempts, g.flags,"
-            " NULL)",
+            " NULL, g.tenant)",
             "payload": "{schema}._sound(g.payload)",
             **{name: f"g.{column}" for name, column in _SPEC.items() if name not in _CHECKED},
         }.get(name, "NULL")
@@ -215,15 +225,15 @@ PLACES = {
         {
             **{name: f"x.{name}" for name in _CARRIED},
             "payload": "coalesce(x.payload, 'null')",
-            "priority": "coalesce(x.priority, 0)",
+            **_unless_said("x"),
         }
     ),
     "{request_of_spec}": _request({name: f"s.{column}" for name, column in _SPEC.items()}),
     "{request_of_call}": _request(_SPEC),
     "{replaced_by_request}": _replaced("r"),
     "{replaced_by_excluded}": _replaced("excluded"),
-    "{begun_anew}": "attempts = 0, resets = 0, suspect = false, last_error = NULL, errors = NULL,"
-    " progress = NULL, log = NULL, finished_at = NULL",
+    "{begun_anew}": "attempts = 0, resets = 0, suspect = false, holds = false, last_error = NULL,"
+    " errors = NULL, progress = NULL, log = NULL, finished_at = NULL",
     "{new_typed}": _typed(NewJob.__struct_fields__),
     "{new_names}": ", ".join(NewJob.__struct_fields__),
     "{alike_typed}": _typed(NewJob.__struct_fields__).replace("payload json", "payloads json"),

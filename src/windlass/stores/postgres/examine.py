@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,10 @@ from psycopg.rows import namedtuple_row
 from windlass.errors import StoreUnavailableError
 from windlass.store.findings import Finding, Level
 from windlass.stores.postgres import schema
-from windlass.stores.postgres.connection import CALL_LIMIT, Address, one_line, translate
 from windlass.stores.postgres.rendering import quoted
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.connection import CALL_LIMIT
+from windlass.stores.postgres_connections.failures import one_line, translate
 
 _OWN_CONNECTIONS = 6
 _NAMED = 5
@@ -78,7 +81,7 @@ class Subject:
 
 
 def examine(
-    address: Address,
+    address: ServerAddress,
     schema_name: str,
     *,
     listens: bool,
@@ -162,10 +165,10 @@ def _version(subject: Subject, there: schema.Installed) -> Iterator[Finding]:
 
 
 _CREATED = re.compile(
-    r"CREATE TABLE \{schema\}\.(?P<table>\w+)"
+    r"(?:CREATE|ALTER) TABLE \{schema\}\.(?P<table>\w+)"
     r"|CONSTRAINT (?P<constraint>\w+) (?P<what>(?:PRIMARY KEY|UNIQUE) \([^)]*\))"
     r"|CREATE (?P<unique>UNIQUE )?INDEX (?P<index>\w+) (?P<on>ON [^;]+);"
-    r"|DROP INDEX (?:IF EXISTS )?\{schema\}\.(?P<dropped>\w+)"
+    r"|DROP (?:INDEX \{schema\}\.|CONSTRAINT )(?P<dropped>\w+)"
 )
 
 
@@ -361,27 +364,56 @@ def _and_more(count: int) -> str:
 def _stuck_queues(subject: Subject) -> Iterator[Finding]:
     """Queues that no claim will look at again: no active job, no bell, and not paused."""
     found = [
-        row.queue
+        (row.queue, _of_tenant(row.tenant))
         for row in subject.rows(
-            "SELECT DISTINCT w.queue FROM {schema}._jobs AS w WHERE w.state = 'waiting'"
+            "SELECT DISTINCT w.queue, w.tenant FROM {schema}._jobs AS w"
+            " WHERE w.state = 'waiting' AND w.queue IS NOT NULL"
             " AND NOT EXISTS (SELECT FROM {schema}._jobs AS a WHERE a.queue = w.queue"
-            "  AND a.queue IS NOT NULL AND a.state IN ('ready', 'running'))"
-            " AND NOT EXISTS (SELECT FROM {schema}._bells AS b WHERE b.queue = w.queue)"
+            "  AND a.tenant = w.tenant AND a.queue IS NOT NULL"
+            "  AND a.state IN ('ready', 'running'))"
+            " AND NOT EXISTS (SELECT FROM {schema}._jobs AS a WHERE a.holds"
+            "  AND a.queue = w.queue AND a.tenant = w.tenant)"
+            " AND NOT EXISTS (SELECT FROM {schema}._bells AS b WHERE b.queue = w.queue"
+            "  AND b.tenant = w.tenant)"
+            " AND NOT EXISTS (SELECT FROM {schema}._paused AS p WHERE p.kind = 'task'"
+            "  AND p.name = w.task AND p.tenant = w.tenant)"
             " AND NOT EXISTS"
-            "  (SELECT FROM {schema}._paused AS p WHERE p.kind = 'queue' AND p.name = w.queue)"
-            " ORDER BY 1"
+            "  (SELECT FROM {schema}._paused AS p WHERE p.kind = 'queue' AND p.name = w.queue"
+            "   AND p.tenant = w.tenant)"
+            " ORDER BY 1, 2"
         )
     ]
     if found:
+        advice = f"windlass resume --queue {found[0][0]}{found[0][1]}"
         yield Finding(
             Level.PROBLEM,
             "stuck_queue",
             f"nothing moves in {'this queue' if len(found) == 1 else 'these queues'}:"
-            f" {_listed(found)}",
-            f"windlass resume --queue {found[0]}   (and the same for the others)"
-            if len(found) > 1
-            else f"windlass resume --queue {found[0]}",
+            f" {_listed([queue for queue, _ in found])}",
+            f"{advice}   (and the same for the others)" if len(found) > 1 else advice,
         )
+
+
+def _parked_jobs(subject: Subject) -> Iterator[Finding]:
+    """Jobs that a pause has kept out of claims, though there is no such pause."""
+    for row in subject.rows(
+        "SELECT w.task, w.tenant, count(*) AS jobs FROM {schema}._jobs AS w"
+        " WHERE w.state = 'waiting' AND w.queue IS NULL AND NOT EXISTS"
+        "  (SELECT FROM {schema}._paused AS p WHERE p.kind = 'task' AND p.name = w.task"
+        "   AND p.tenant = w.tenant)"
+        " GROUP BY w.task, w.tenant ORDER BY 1, 2 LIMIT 10"
+    ):
+        yield Finding(
+            Level.PROBLEM,
+            "parked_jobs",
+            f"{row.jobs} jobs of task {row.task} are kept back, and nothing is paused",
+            f"windlass resume --task {row.task}{_of_tenant(row.tenant)}",
+        )
+
+
+def _of_tenant(name: str) -> str:
+    """What a command needs to mean this tenant."""
+    return f" --tenant {shlex.quote(name)}" if name else ""
 
 
 def _orphans(subject: Subject) -> Iterator[Finding]:
@@ -512,5 +544,6 @@ _OF_THE_SCHEMA = (
     _replication_slots,
     _held_jobs,
     _stuck_queues,
+    _parked_jobs,
     _orphans,
 )

@@ -6,33 +6,55 @@ from typing import Any
 
 from windlass.model.job import JobState
 from windlass.store.records import JobFilter
+from windlass.stores.postgres.conditions import fill
 
-_IS_IN_BATCH = """(
-  t.state = 'ready' AND t.deliveries = 0 AND t.id IN (SELECT b.id FROM {schema}._in_batches AS b)
-)"""
+_IS_IN_BATCH = fill(
+    "({ready_undelivered t} AND t.id IN (SELECT b.id FROM {schema}._in_batches AS b))"
+)
 
-COUNTS = f"""
+_COUNTS = f"""
 SELECT CASE
   WHEN {_IS_IN_BATCH} THEN 'running' WHEN t.state = 'waiting' THEN 'ready' ELSE t.state::text
 END, pg_catalog.count(*)
-FROM {{schema}}._jobs AS t GROUP BY 1
+FROM {{schema}}._jobs AS t WHERE {{seen}} GROUP BY 1
 UNION ALL
-SELECT 'completed', pg_catalog.count(*) FROM {{schema}}._history HAVING pg_catalog.count(*) > 0
+SELECT 'completed', pg_catalog.count(*) FROM {{schema}}._history AS t WHERE {{seen}}
+HAVING pg_catalog.count(*) > 0
 """  # noqa: S608
 
-WORKERS = """
+WORKERS = fill("""
 SELECT w.name, {schema}._micros(w.expires_at), (
   SELECT pg_catalog.count(*) FROM {schema}._jobs AS j WHERE j.state = 'running' AND j.worker = w.id
+    AND (%s::text IS NULL OR j.tenant = %s)
 ) + (
   SELECT pg_catalog.count(*) FROM {schema}._in_batches AS b JOIN {schema}._jobs AS j ON j.id = b.id
-  WHERE b.worker = w.id AND j.state = 'ready' AND j.deliveries = 0
+  WHERE b.worker = w.id AND {ready_undelivered j} AND (%s::text IS NULL OR j.tenant = %s)
 )
-FROM {schema}._workers AS w ORDER BY w.name
-"""
+FROM {schema}._workers AS w
+WHERE w.tenants IS NULL OR %s::text IS NULL OR %s = ANY (w.tenants) ORDER BY w.name
+""")
+"""Each of its values is the tenant that the caller sees, or NULL for all."""
+
+
+def counts(tenant: str | None) -> tuple[str, ...]:
+    """The statement that counts a tenant's jobs, or all, and its values."""
+    seen = _seen(tenant)
+    return _COUNTS.replace("{seen}", seen), *[tenant or ""] * (2 * seen.count("%s"))
+
+
+def _seen(tenant: str | None) -> str:
+    """The index of other tenants' jobs has none of the default one's."""
+    match tenant:
+        case None:
+            return "true"
+        case "":
+            return "t.tenant = %s"
+        case _:
+            return "t.tenant <> '' AND t.tenant = %s"
 
 
 def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
-    """A page of open jobs and history together, by ascending id: one JSON text per row."""
+    """A page of open jobs and history together, the newest first: one JSON text per row."""
     values: list[Any] = []
     is_in_batch = _IS_IN_BATCH.replace("{schema}", schema)
     jobs = _conditions(wanted, values)
@@ -59,16 +81,20 @@ def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
         f" WHERE b.ids @> t.id LIMIT 1) ELSE {schema}._row(t, (SELECT w.name"
         f" FROM {schema}._workers AS w WHERE w.id = t.worker)) END AS row"
         f" FROM {schema}._jobs AS t WHERE {jobs}"
-        " ORDER BY t.id LIMIT %s) UNION ALL "
+        " ORDER BY t.id DESC LIMIT %s) UNION ALL "
         f"(SELECT t.id, {schema}._history_row(t) FROM {schema}._history AS t WHERE {history}"
-        " ORDER BY t.id LIMIT %s)) AS x ORDER BY x.id LIMIT %s",
+        " ORDER BY t.id DESC LIMIT %s)) AS x ORDER BY x.id DESC LIMIT %s",
         values,
     )
 
 
 def _conditions(wanted: JobFilter, values: list[Any]) -> str:
-    conditions = ["t.id > %s"]
-    values.append(wanted.after)
+    conditions = [_seen(wanted.tenant)]
+    if wanted.tenant is not None:
+        values.append(wanted.tenant)
+    if wanted.after is not None:
+        conditions.append("t.id < %s")
+        values.append(wanted.after)
     for column, value in (("task", wanted.task), ("queue", wanted.queue), ("key", wanted.key)):
         if value is not None:
             conditions.append(f"t.{column} = %s")

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import sql
 
-from windlass.stores.postgres.columns import fill
+from windlass.stores.postgres import columns, conditions
 from windlass.stores.postgres.rendering import quoted, render
 
 TABLE = """CREATE TABLE IF NOT EXISTS {schema}._functions (
@@ -39,8 +39,11 @@ TABLE = """CREATE TABLE IF NOT EXISTS {schema}._functions (
 _MADE = re.compile(r"CREATE OR REPLACE (FUNCTION|VIEW) \{schema\}\.(\w+)")
 _USED = re.compile(r"\{schema\}\.(\w+)")
 _COMMENTS = re.compile(r"--[^\n]*\n")
-_FOR_EACH = re.compile(r"-- for each n of ([\d ]+)\n")
+_FOR_EACH = re.compile(r"-- for each n of ([\w ]+)\n")
 _REPEATED = re.compile(r" *-- n times\n(.*?) *-- end\n", re.DOTALL)
+_FOR_KIND = re.compile(r"-- for each kind of ([\w ]+)\n")
+_OF_KIND = re.compile(r" *-- of (\w+)\n(.*?) *-- end of\n", re.DOTALL)
+_ONLY = re.compile(r" *-- only (\w+)\n(.*?) *-- end\n", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -101,25 +104,45 @@ def _read(folder: Traversable) -> Iterator[Routine]:
         if entry.is_dir():
             yield from _read(entry)
         elif entry.name.endswith(".sql"):
-            for text in _variants(fill(entry.read_text("utf-8"))):
+            for text in _variants(columns.fill(conditions.fill(entry.read_text("utf-8")))):
                 made = _MADE.search(text)
                 assert made is not None, f"{entry.name} makes nothing"
                 yield Routine(made[2], made[1] == "VIEW", text)
 
 
 def _variants(text: str) -> Iterator[str]:
-    """A file that begins with `-- for each n of …` is one function for each of these numbers, and
-    what stands between `-- n times` and `-- end` in it is there n times, with {i} counting."""
-    numbers = _FOR_EACH.match(text)
-    if numbers is None:
+    """A file that begins with `-- for each n of …` is one function for each of these numbers or
+    words, and so for `kind`, which may stand in a line after it. What stands between `-- n times`
+    and `-- end` is there n times, with {i} counting. What stands between `-- only …` and `-- end`
+    is there where n is this word, and between `-- of …` and `-- end of` where kind is."""
+    variants = _FOR_EACH.match(text)
+    if variants is None:
         yield text
         return
-    for n in map(int, numbers[1].split()):
+    for n in variants[1].split():
 
-        def repeat(found: re.Match[str], n: int = n) -> str:
-            return "".join(found[1].replace("{i}", str(i)) for i in range(1, n + 1))
+        def repeat(found: re.Match[str], n: str = n) -> str:
+            return "".join(found[1].replace("{i}", str(i)) for i in range(1, int(n) + 1))
 
-        yield _REPEATED.sub(repeat, text[numbers.end() :]).replace("{n}", str(n))
+        def choose(found: re.Match[str], n: str = n) -> str:
+            return found[2] if found[1] == n else ""
+
+        chosen = _ONLY.sub(choose, text[variants.end() :])
+        for one in _kinds(chosen):
+            yield _REPEATED.sub(repeat, one).replace("{n}", n)
+
+
+def _kinds(text: str) -> Iterator[str]:
+    kinds = _FOR_KIND.match(text)
+    if kinds is None:
+        yield text
+        return
+    for kind in kinds[1].split():
+
+        def choose(found: re.Match[str], kind: str = kind) -> str:
+            return found[2] if found[1] == kind else ""
+
+        yield _OF_KIND.sub(choose, text[kinds.end() :]).replace("{kind}", kind)
 
 
 class Entry(NamedTuple):

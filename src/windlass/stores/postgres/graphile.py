@@ -21,8 +21,8 @@ from psycopg.rows import tuple_row
 
 from windlass.errors import ConfigError, StoreError
 from windlass.stores.postgres import rendering, schema
-from windlass.stores.postgres.connection import one_line, translate
 from windlass.stores.postgres.rendering import quoted
+from windlass.stores.postgres_connections.failures import one_line, translate
 
 _REFUSALS = ("WLPAY", "GWBID", "GWBQN", "GWBJK", "GWBMA")
 """What our functions say of a job that could not be added here either."""
@@ -232,7 +232,7 @@ def _survey(
             WHEN j.is_locked AND NOT %s THEN 'locked'
             WHEN EXISTS (
               SELECT FROM {_name(target)}._jobs AS k
-              WHERE k.key = j.key AND k.state <> 'cancelled'
+              WHERE k.key = j.key AND k.tenant = '' AND k.state <> 'cancelled'
             ) THEN 'key_taken'
             ELSE 'movable'
           END, count(*), count(*) FILTER (WHERE j.attempts >= j.max_attempts),
@@ -282,7 +282,7 @@ def _move_batch(
         ),
         chosen AS MATERIALIZED (
           SELECT b.*, nextval(%s::regclass) AS new_id,
-            {name}._accepted(b.task, b.queue, b.key, b.max_attempts, NULL, NULL) AS accepted,
+            {name}._accepted(b.task, b.queue, b.key, b.max_attempts, NULL, NULL, NULL) AS accepted,
             {name}._sound(coalesce(b.payload, '{{}}')) AS sound
           FROM (SELECT * FROM batch ORDER BY id) AS b
           WHERE NOT b.is_broken AND (%s OR NOT b.is_locked)
@@ -302,7 +302,7 @@ def _move_batch(
             {name}._plain(ARRAY(SELECT f FROM jsonb_object_keys(c.flags) AS f ORDER BY f)),
             c.last_error
           FROM chosen AS c ORDER BY c.new_id
-          ON CONFLICT (key) WHERE key IS NOT NULL AND state <> 'cancelled' DO NOTHING
+          ON CONFLICT (key, tenant) WHERE key IS NOT NULL AND state <> 'cancelled' DO NOTHING
           RETURNING k.id, k.queue, k.state
         ),
         gone AS (

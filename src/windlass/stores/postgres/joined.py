@@ -31,8 +31,8 @@ from windlass.model.job import Job
 from windlass.model.payload import decode
 from windlass.store.fresh import fresh_jobs
 from windlass.store.records import NewJob, Row
-from windlass.stores.postgres.connection import one_line, translate
 from windlass.stores.postgres.wire import encode_jobs, encode_plain, list_of_payloads
+from windlass.stores.postgres_connections.failures import one_line, translate
 
 Values = tuple[str, bool, str | None]
 Blocking = Callable[[Any, str, Values], str]

@@ -19,7 +19,7 @@ import psycopg
 from windlass.errors import StoreBusyError
 from windlass.model.job import Job
 from windlass.store.records import NewJob
-from windlass.stores.postgres.crew import Crew
+from windlass.stores.postgres_connections.call_threads import CallThreads
 
 FIRST_WAIT = 0.02
 """Seconds for which an add waits for a lock before it counts as held up."""
@@ -36,17 +36,17 @@ Add = Callable[[psycopg.Connection[Any], Sequence[NewJob], float], list[Job]]
 class KeyedAdds:
     """`add` writes jobs in one call, or raises StoreBusyError after waiting so many seconds."""
 
-    def __init__(self, quick: Crew, lane: Crew, add: Add) -> None:
+    def __init__(self, quick: CallThreads, lane: CallThreads, add: Add) -> None:
         self._quick = quick
         self._lane = lane
         self._add = add
         self._lock = threading.Lock()
-        self._held: Counter[str] = Counter()
+        self._keys_in_lane: Counter[str] = Counter()
         """Keys of the adds in the lane."""
 
     async def add(self, jobs: Sequence[NewJob]) -> list[Job]:
         keys = {job.key for job in jobs if job.key is not None}
-        if not self._are_held(keys):
+        if not self._are_in_lane(keys):
             try:
                 return await self._quick.run(lambda it: self._add(it, jobs, FIRST_WAIT))
             except StoreBusyError:
@@ -63,16 +63,16 @@ class KeyedAdds:
         finally:
             self._change(keys, -1)
 
-    def _are_held(self, keys: set[str]) -> bool:
+    def _are_in_lane(self, keys: set[str]) -> bool:
         with self._lock:
-            return any(key in self._held for key in keys)
+            return any(key in self._keys_in_lane for key in keys)
 
     def _change(self, keys: set[str], by: int) -> None:
         with self._lock:
             for key in keys:
-                self._held[key] += by
-                if not self._held[key]:
-                    del self._held[key]
+                self._keys_in_lane[key] += by
+                if not self._keys_in_lane[key]:
+                    del self._keys_in_lane[key]
 
     def close(self) -> None:
         """Calls that are under way are answered first."""

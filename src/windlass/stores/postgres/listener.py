@@ -22,7 +22,9 @@ from psycopg.pq.abc import PGconn
 from windlass.errors import StoreError
 from windlass.store.hints import Due
 from windlass.store.port import Listening
-from windlass.stores.postgres.connection import Address, BoundedConnection, one_line, watch
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.connection import BoundedConnection, watch
+from windlass.stores.postgres_connections.failures import one_line
 
 PROBE_EVERY = 10.0
 """Seconds of silence after which the connection is asked for a sign of life."""
@@ -41,7 +43,7 @@ class Listener:
 
     def __init__(
         self,
-        address: Address,
+        address: ServerAddress,
         channel: str,
         hint: Callable[[], None],
         due: Due,

@@ -27,14 +27,14 @@ SHARE = 10
 LEAST_PAUSE = 0.02
 MOST_PAUSE = 1.0
 
-Mark = tuple[int, int, int]
+IndexPlace = tuple[int, int, int]
 
 
 class Start(NamedTuple):
     """After which job of each task, and after which bell. `began` is when the look began of which
     this claim is a part, if that one is from the very start, and `entries` what it read so far."""
 
-    tasks: Mapping[str, Mark]
+    tasks: Mapping[str, IndexPlace]
     bell: int
     began: float | None = None
     entries: int = 0
@@ -67,23 +67,23 @@ class _Looks:
         self._is_crowded = is_crowded
 
 
-class Marks:
+class ClaimMarks:
     """The marks of one worker, by task, and when to look from the very start again."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._looks = _Looks(clock)
-        self._marks: dict[str, Mark] = {}
+        self._marks: dict[str, IndexPlace] = {}
         self._bell = 0
-        self._is_stirred = False
+        self._expects_new = False
 
-    def stir(self) -> None:
+    def expect_new(self) -> None:
         """Something new may lie before the marks."""
-        self._is_stirred = True
+        self._expects_new = True
 
     def start(self) -> Start:
         """Where to claim from: after the marks, or a look from the very start."""
-        if self._looks.pause(0.0 if self._is_stirred else LEAST_PAUSE) == 0.0:
+        if self._looks.pause(0.0 if self._expects_new else LEAST_PAUSE) == 0.0:
             return Start({}, 0, self._clock.monotonic())
         return Start(dict(self._marks), self._bell)
 
@@ -107,9 +107,9 @@ class Marks:
             if not lease.suspect:
                 self._marks[lease.task] = (lease.priority, lease.run_at, lease.job_id)
         if start.began is None:
-            self._is_stirred = self._is_stirred or len(leases) < request.limit
+            self._expects_new = self._expects_new or len(leases) < request.limit
             return
-        self._is_stirred = False
+        self._expects_new = False
         self._looks.learn(start.began, start.entries + entries > len(leases) + SPARE)
 
 
@@ -121,7 +121,7 @@ class TimerStart(NamedTuple):
     began: float | None = None
 
 
-class Timer:
+class TimerMark:
     """The mark of the timer: what is due before it was made ready, or was locked at that time, or
     was committed since. The next look from the very start finds the latter two."""
 

@@ -69,9 +69,8 @@ def _places(schema: str) -> dict[str, str]:
         "{latch}": f"'{latch(schema)}'::bigint",
         "{turn}": f"'{turn(schema)}'::bigint",
         "{sequence}": literal(f"{name}._jobs_id_seq") + "::regclass",
-        "{ready_index}": literal(f"{name}._jobs_ready"),
+        "{entries_read}": _entries_read(name),
         "{scheduled_index}": literal(f"{name}._jobs_scheduled"),
-        "{bells_index}": literal(f"{name}._bells_pkey"),
         "{batches_index}": literal(f"{name}._batches_pkey"),
         "{most_spans}": str(MOST_SPANS),
         "{last_instant}": f"timestamptz {literal(to_datetime(rules.LAST_INSTANT).isoformat())}",
@@ -85,6 +84,16 @@ def _places(schema: str) -> dict[str, str]:
         "{max_errors}": str(MAX_ERRORS),
         "{max_error_text}": str(MAX_ERROR_TEXT),
     }
+
+
+def _entries_read(schema: str) -> str:
+    """How many entries this transaction has read of the indexes that claims walk."""
+    indexes = (
+        *("_jobs_ready", "_jobs_ready_others", "_jobs_ready_tenant"),
+        *("_bells_default", "_bells_others", "_bells_tenant"),
+    )
+    read = "pg_stat_get_xact_tuples_returned({0}::regclass)"
+    return "(" + " + ".join(read.format(literal(f"{schema}.{name}")) for name in indexes) + ")"
 
 
 def literal(text: str) -> str:

@@ -15,9 +15,9 @@ import psycopg
 from windlass.errors import ConfigError, SchemaTooNewError, StoreUnavailableError
 from windlass.stores.migrations import Migrate, Migration, load
 from windlass.stores.postgres import functions
-from windlass.stores.postgres.connection import BoundedConnection
-from windlass.stores.postgres.crew import read_committed
 from windlass.stores.postgres.rendering import channel, literal, lock_number, quoted, render
+from windlass.stores.postgres_connections.call_threads import read_committed
+from windlass.stores.postgres_connections.connection import BoundedConnection
 from windlass.version import __version__
 
 OLDEST_SERVER = 140000

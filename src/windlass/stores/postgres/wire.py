@@ -24,7 +24,7 @@ from windlass.store.records import (
     Settled,
     Verdict,
 )
-from windlass.stores.postgres.marks import Mark, Start
+from windlass.stores.postgres.marks import IndexPlace, Start
 
 
 def _wire(name: str, **others: tuple[str, Any]) -> type[msgspec.Struct]:
@@ -95,13 +95,17 @@ def _name_array(names: tuple[str, ...]) -> str:
     return _text_array(names)
 
 
-def mark_array(tasks: Sequence[str], marks: Mapping[str, Mark]) -> str:
+def mark_array(tasks: Sequence[str], marks: Mapping[str, IndexPlace]) -> str:
     """One mark for each task, in their order."""
     found = [marks.get(task, _NO_MARK) for task in tasks]
     return f"{{{','.join([f'{{{priority},{at},{job}}}' for priority, at, job in found])}}}"
 
 
 _NO_MARK = ("NULL", "NULL", "NULL")
+_ALL_TENANTS = '{"",NULL}'
+"""The default tenant, and all others."""
+NOWHERE = "{}"
+"""Before every tenant and queue."""
 
 
 def _quoted(text: str) -> str:
@@ -124,13 +128,26 @@ def list_of_payloads(jobs: Sequence[NewJob]) -> str:
     return f"[{','.join([job.payload for job in jobs])}]"
 
 
-CLAIM = (
-    "SELECT leases, is_batch::text, is_more::text, next_after, next_bell::text, entries::text"
-    " FROM {schema}._claim($1::text, $2::text::text[], $3::text::integer, $4::text::integer,"
-    " $5::text::float8, $6::text::bigint, $7::text::jsonb, $8::text::text[], $9::text::boolean,"
-    " $10::text, $11::text::bigint[], $12::text::bigint, $13::text::integer, $14::text::bigint[],"
-    " $15::text::timestamptz)"
-)
+CLAIM = """
+SELECT leases, is_batch::text, is_more::text, next_after::text, next_bell::text, entries::text
+FROM {schema}._claim(
+  _worker => $1::text,
+  _tasks => $2::text::text[],
+  _tenants => $3::text::text[],
+  _limit => $4::text::integer,
+  _suspects => $5::text::integer,
+  _lease => $6::text::float8,
+  _base => $7::text::bigint,
+  _longer => $8::text::jsonb,
+  _forbidden => $9::text::text[],
+  _past_heads => $10::text::boolean,
+  _after => $11::text::text[],
+  _marks => $12::text::bigint[],
+  _bell => $13::text::bigint,
+  _least => $14::text::integer,
+  _emptied => $15::text::bigint[],
+  _now => $16::text::timestamptz
+)"""
 
 
 def claim_values(
@@ -146,7 +163,8 @@ def claim_values(
     """The arguments of `CLAIM`, in the order of its places."""
     return [
         request.worker,
-        _name_array(request.tasks),
+        None if request.tasks is None else _name_array(request.tasks),
+        _ALL_TENANTS if request.tenants is None else _name_array(request.tenants),
         str(request.limit),
         str(request.suspects),
         str(request.lease),
@@ -155,7 +173,7 @@ def claim_values(
         _text_array(request.forbidden_flags),
         str(request.past_heads),
         after,
-        mark_array(request.tasks, start.tasks) if start.tasks else "{}",
+        mark_array(request.tasks, start.tasks) if request.tasks and start.tasks else "{}",
         str(start.bell),
         str(least_batch),
         array(ended),
@@ -180,7 +198,7 @@ class Claimed(NamedTuple):
             decode_leases(leases or "[]"),
             is_batch == "true",
             is_more == "true",
-            next_after or "",
+            next_after or NOWHERE,
             int(next_bell or 0),
             int(entries or 0),
         )
@@ -271,6 +289,11 @@ def _encode(outcome: Outcome) -> _Outcome:
 
 def _raw(text: str | None) -> msgspec.Raw | None:
     return None if text is None else msgspec.Raw(text.encode())
+
+
+def decode_answers(text: str) -> list[Settled]:
+    """One for each delivery: the state its job is in, or the refusal."""
+    return [_ANSWERS[word] for word in _words(text)]
 
 
 _words = msgspec.json.Decoder(list[str]).decode

@@ -12,6 +12,17 @@ Few steps
 Serial queues
     A partial unique index allows one job of a queue to be claimable or running. The others are
     *waiting*, and every transaction that touches a queue ends by making its best job claimable.
+    While jobs hold a queue (strict ones, whose attempt failed) only they can be made so.
+
+Tenants
+    What a claim walks exists three times: an index of the default tenant's jobs, one of all
+    others', and one of each of the others (`branches.py`). A task that a tenant has paused keeps
+    its jobs out of claims for all tenants by *parking*: a claim that meets them makes them wait,
+    without a queue, and `resume` makes them claimable again.
+
+Ends
+    Every job that ends, by its worker, an operator or upkeep, passes `ending.ended` in the
+    transaction that ends it. What follows from an end hangs there.
 
 Leases
     A worker's liveness is one row, with an end on the machine's monotonic clock, so that a wall

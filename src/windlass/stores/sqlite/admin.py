@@ -7,34 +7,49 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from windlass.clock import Clock
-from windlass.model.job import Job, JobState
+from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
-from windlass.store.records import JobFilter, Paused, Row, WorkerInfo
-from windlass.stores.sqlite import queues, rows
+from windlass.store.records import (
+    JobFilter,
+    Paused,
+    PausedName,
+    Row,
+    WorkerInfo,
+    paused_in,
+    sees,
+)
+from windlass.stores.sqlite import ending, queues, rows
+from windlass.stores.sqlite.changes import Changes
 from windlass.stores.sqlite.connection import Session
-from windlass.stores.sqlite.locking import ticks
+from windlass.stores.sqlite.ending import Ended
+from windlass.stores.sqlite.lease_clock import ticks
 from windlass.stores.sqlite.rows import json_text
+from windlass.stores.sqlite.statements import OF_OTHERS
 
 _ENDED = (JobState.FAILED, JobState.CANCELLED)
+_AFTER_ALL = 2**63 - 1
+"""An id that no job reaches."""
 
 Change = Callable[[Row, int], None]
 
 _counts = msgspec.json.Decoder(dict[JobState, int]).decode
 _workers = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
-_paused = msgspec.json.Decoder(list[tuple[str, str]]).decode
+_failed = msgspec.json.Decoder(list[tuple[int, str, str | None]]).decode
+_paused = msgspec.json.Decoder(list[PausedName]).decode
+_queues = msgspec.json.Decoder(list[str]).decode
 
 
 # ── looking ──
 
 
-def get(db: Session, job_id: int) -> Row | None:
+def get(db: Session, job_id: int, tenant: str | None) -> Row | None:
     ids = json_text([job_id])
     found = rows.read(db, "read_jobs", ids=ids) or rows.read(db, "read_history", ids=ids)
-    return found[0] if found else None
+    return found[0] if found and sees(tenant, found[0]) else None
 
 
-def get_by_key(db: Session, key: str) -> Row | None:
-    found = rows.read(db, "read_keyed", keys=json_text([key]))
+def get_by_key(db: Session, key: str, tenant: str) -> Row | None:
+    found = rows.read_named(db, "read_keyed", [(tenant, key)])
     return found[0] if found else None
 
 
@@ -43,17 +58,19 @@ def find(db: Session, wanted: JobFilter) -> list[Row]:
         found = _find_by_id(db, wanted)
     else:
         found = _find_by_page(db, wanted)
-    found.sort(key=lambda row: row.id)
+    found.sort(key=lambda row: row.id, reverse=True)
     return found[: wanted.limit]
 
 
 def _find_by_id(db: Session, wanted: JobFilter) -> list[Row]:
-    ids = json_text(sorted({job_id for job_id in wanted.ids or () if job_id > wanted.after}))
+    before = _AFTER_ALL if wanted.after is None else wanted.after
+    ids = json_text(sorted({job_id for job_id in wanted.ids or () if job_id < before}))
     found = rows.read(db, "read_jobs", ids=ids) + rows.read(db, "read_history", ids=ids)
     return [
         row
         for row in found
-        if (wanted.states is None or row.state in wanted.states)
+        if sees(wanted.tenant, row)
+        and (wanted.states is None or row.state in wanted.states)
         and (wanted.task is None or row.task == wanted.task)
         and (wanted.queue is None or row.queue == wanted.queue)
         and (wanted.key is None or row.key == wanted.key)
@@ -63,58 +80,74 @@ def _find_by_id(db: Session, wanted: JobFilter) -> list[Row]:
 def _find_by_page(db: Session, wanted: JobFilter) -> list[Row]:
     """Finished jobs have indexes of their own; the others are walked by id."""
     page = {
-        "after": wanted.after,
+        "before": _AFTER_ALL if wanted.after is None else wanted.after,
+        "tenant": wanted.tenant,
         "task": wanted.task,
         "queue": wanted.queue,
         "key": wanted.key,
         "limit": wanted.limit,
     }
+
+    def read(name: str, **more: object) -> list[Row]:
+        return rows.read(db, _for_tenant(name, wanted.tenant), **page, **more)
+
     found: list[Row] = []
     states = None if wanted.states is None else set(wanted.states)
     if states is None or JobState.COMPLETED in states:
-        found += rows.read(db, "find_history", **page)
+        found += read("find_history")
     if states is None:
-        found += rows.read(db, "find_jobs", states=None, **page)
+        found += read("find_jobs", states=None)
     elif open_states := states - {JobState.COMPLETED, *_ENDED}:
         stored = [*open_states, *(["waiting"] if JobState.READY in open_states else [])]
-        found += rows.read(db, "find_jobs", states=json_text(stored), **page)
+        found += read("find_jobs", states=json_text(stored))
     for state in _ENDED:
         if states is not None and state in states:
-            found += rows.read(db, "find_ended", state=state.value, **page)
+            found += read("find_ended", state=state.value)
     return found
 
 
-def counts(db: Session) -> dict[JobState, int]:
-    return dict.fromkeys(JobState, 0) | _counts(db.value("count_jobs"))
+def _for_tenant(name: str, tenant: str | None) -> str:
+    """The statement that walks an index of the tenant's own jobs, if it has one."""
+    return name + OF_OTHERS if tenant else name
 
 
-def workers(db: Session, clock: Clock) -> list[WorkerInfo]:
+def counts(db: Session, tenant: str | None) -> dict[JobState, int]:
+    """Those of the default tenant are what is left of all without the others'."""
+    found = dict.fromkeys(JobState, 0)
+    if tenant:
+        return found | _counts(db.value("count_tenant_jobs", {"tenant": tenant}))
+    found |= _counts(db.value("count_jobs"))
+    if tenant is not None:
+        for state, number in _counts(db.value("count_other_jobs")).items():
+            found[state] -= number
+    return found
+
+
+def workers(db: Session, clock: Clock, tenant: str | None) -> list[WorkerInfo]:
     """Their leases end by the monotonic clock, which is told here as the wall clock's time."""
     shift = clock.now() - ticks(clock)
     return [
         WorkerInfo(name, expires_at + shift, running)
-        for name, expires_at, running in _workers(db.value("list_workers"))
+        for name, expires_at, running in _workers(db.value("list_workers", {"tenant": tenant}))
     ]
 
 
-def paused(db: Session) -> Paused:
-    names = _paused(db.value("list_paused"))
-    return Paused(
-        tasks=tuple(name for kind, name in names if kind == "task"),
-        queues=tuple(name for kind, name in names if kind == "queue"),
-    )
+def paused(db: Session, tenant: str | None) -> Paused:
+    return paused_in(tenant, _paused(db.value("list_paused")))
 
 
 # ── changing ──
 
 
-def _change(db: Session, verb: str, ids: Sequence[int], now: int, change: Change) -> list[Row]:
+def _change(
+    db: Session, verb: str, ids: Sequence[int], tenant: str | None, now: int, change: Change
+) -> list[Row]:
     found = {row.id: row for row in rows.read(db, "read_jobs", ids=json_text(list(set(ids))))}
-    changes = rows.Changes()
+    changes = Changes()
     changed = []
     for job_id in dict.fromkeys(ids):
         row = found.get(job_id)
-        if row is not None and row.state in rules.TOUCHED_BY[verb]:
+        if row is not None and sees(tenant, row) and row.state in rules.TOUCHED_BY[verb]:
             changes.change(row)
             change(row, now)
             if row.state is JobState.COMPLETED:
@@ -125,22 +158,22 @@ def _change(db: Session, verb: str, ids: Sequence[int], now: int, change: Change
     return changed
 
 
-def cancel(db: Session, ids: Sequence[int], now: int) -> list[Row]:
-    return _change(db, "cancel", ids, now, rules.cancel)
+def cancel(db: Session, ids: Sequence[int], tenant: str | None, now: int) -> list[Row]:
+    return _change(db, "cancel", ids, tenant, now, rules.cancel)
 
 
-def complete(db: Session, ids: Sequence[int], now: int) -> list[Row]:
+def complete(db: Session, ids: Sequence[int], tenant: str | None, now: int) -> list[Row]:
     def change(row: Row, now: int) -> None:
         rules.complete(row, None, now)
 
-    return _change(db, "complete", ids, now, change)
+    return _change(db, "complete", ids, tenant, now, change)
 
 
-def fail(db: Session, ids: Sequence[int], reason: str, now: int) -> list[Row]:
+def fail(db: Session, ids: Sequence[int], reason: str, tenant: str | None, now: int) -> list[Row]:
     def change(row: Row, now: int) -> None:
         rules.give_up(row, reason, now)
 
-    return _change(db, "fail", ids, now, change)
+    return _change(db, "fail", ids, tenant, now, change)
 
 
 def reschedule(
@@ -150,6 +183,7 @@ def reschedule(
     priority: int | None,
     attempts: int | None,
     max_attempts: int | None,
+    tenant: str | None,
     now: int,
 ) -> list[Row]:
     def change(row: Row, now: int) -> None:
@@ -162,38 +196,42 @@ def reschedule(
             max_attempts=max_attempts,
         )
 
-    return _change(db, "reschedule", ids, now, change)
+    return _change(db, "reschedule", ids, tenant, now, change)
 
 
-def retry(db: Session, ids: Sequence[int], now: int) -> list[Row]:
+def retry(db: Session, ids: Sequence[int], tenant: str | None, now: int) -> list[Row]:
     free = _with_free_keys(db, ids)
-    return _change(db, "retry", free, now, rules.run_again)
+    return _change(db, "retry", free, tenant, now, rules.run_again)
 
 
 def _with_free_keys(db: Session, ids: Sequence[int]) -> list[int]:
     """Without the cancelled jobs whose key another job, or an earlier one here, has by now."""
     found = {row.id: row for row in rows.read(db, "read_jobs", ids=json_text(list(set(ids))))}
-    cancelled = {row.key for row in found.values() if row.state is JobState.CANCELLED and row.key}
+    cancelled = {
+        (row.tenant, row.key)
+        for row in found.values()
+        if row.state is JobState.CANCELLED and row.key is not None
+    }
     if not cancelled:
         return list(ids)
-    holders = rows.read(db, "read_keyed", keys=json_text(sorted(cancelled)))
-    taken = {row.key for row in holders}
+    holders = rows.read_named(db, "read_keyed", cancelled)
+    taken = {(row.tenant, row.key) for row in holders}
     free = []
     for job_id in dict.fromkeys(ids):
         row = found.get(job_id)
         if row is not None and row.state is JobState.CANCELLED and row.key is not None:
-            if row.key in taken:
+            if (row.tenant, row.key) in taken:
                 continue
-            taken.add(row.key)
+            taken.add((row.tenant, row.key))
         free.append(job_id)
     return free
 
 
-def remove(db: Session, key: str, now: int) -> Row | None:
-    row = get_by_key(db, key)
+def remove(db: Session, key: str, tenant: str, now: int) -> Row | None:
+    row = get_by_key(db, key, tenant)
     if row is None:
         return None
-    changes = rows.Changes()
+    changes = Changes()
     if row.state is JobState.RUNNING:
         changes.change(row)
         rules.supersede(row, now)
@@ -205,7 +243,7 @@ def remove(db: Session, key: str, now: int) -> Row | None:
 
 def unlock(db: Session, names: Sequence[str], max_resets: int, now: int) -> list[Row]:
     held = rows.read(db, "read_held", workers=json_text(list(names)))
-    changes = rows.Changes()
+    changes = Changes()
     for row in held:
         changes.take_back(row, max_resets, now)
     if held:
@@ -214,25 +252,43 @@ def unlock(db: Session, names: Sequence[str], max_resets: int, now: int) -> list
     return held
 
 
-def pause(db: Session, task: str | None, queue: str | None) -> None:
-    _set_paused(db, "insert_paused", task, queue)
+def pause(db: Session, task: str | None, queue: str | None, tenant: str) -> None:
+    _set_paused(db, "insert_paused", task, queue, tenant)
 
 
-def resume(db: Session, task: str | None, queue: str | None) -> None:
-    _set_paused(db, "delete_paused", task, queue)
+def resume(db: Session, task: str | None, queue: str | None, tenant: str) -> None:
+    _set_paused(db, "delete_paused", task, queue, tenant)
+    if task is not None and tenant != DEFAULT_TENANT:
+        _unpark(db, task, tenant)
     db.made_ready = True
 
 
-def _set_paused(db: Session, statement: str, task: str | None, queue: str | None) -> None:
+def _set_paused(
+    db: Session, statement: str, task: str | None, queue: str | None, tenant: str
+) -> None:
     if task is not None:
-        db.run(statement, {"kind": "task", "name": task})
+        db.run(statement, {"tenant": tenant, "kind": "task", "name": task})
     if queue is not None:
-        db.run(statement, {"kind": "queue", "name": queue})
-        queues.admit(db, {queue})
+        db.run(statement, {"tenant": tenant, "kind": "queue", "name": queue})
+        queues.admit(db, {(tenant, queue)})
 
 
-def delete_failed(db: Session, limit: int) -> int:
-    return db.run("delete_failed", {"limit": limit})
+def _unpark(db: Session, task: str, tenant: str) -> None:
+    """Jobs that claims have parked are claimable again, heads of queues among them."""
+    of_task = {"task": task, "tenant": tenant}
+    db.run("unpark_jobs", of_task)
+    queues.admit(
+        db, {(tenant, queue) for queue in _queues(db.value("list_waiting_queues", of_task))}
+    )
+
+
+def delete_failed(db: Session, limit: int, tenant: str | None) -> int:
+    statement = _for_tenant("read_failed", tenant)
+    failed = _failed(db.value(statement, {"limit": limit, "tenant": tenant}))
+    if failed:
+        db.run("delete_jobs", {"ids": json_text([job_id for job_id, _, _ in failed])})
+        ending.ended(db, [Ended(*job, None) for job in failed])
+    return len(failed)
 
 
 def jobs(found: Sequence[Row]) -> list[Job]:

@@ -23,7 +23,7 @@ class Anchor:
         self._path = Path(path)
         self.file = _identify(self._path)
 
-    def holds(self) -> bool:
+    def is_in_place(self) -> bool:
         """Whether the path still names this file, and something is in it."""
         try:
             found = self._path.stat()
@@ -36,7 +36,7 @@ class Anchor:
         return _identify(self._path) not in (None, self.file)
 
     def explain(self) -> StoreUnavailableError:
-        """Why it does not hold, and what to do."""
+        """Why it is not in place, and what to do."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -60,7 +60,7 @@ class Anchor:
         )
 
     def require(self) -> None:
-        if not self.holds():
+        if not self.is_in_place():
             raise self.explain()
 
 

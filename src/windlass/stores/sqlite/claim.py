@@ -2,6 +2,13 @@
 
 A delivery's token is its job's id added to a number that is random for each claim, so that no two
 share one and yet a batch of them is named by one number.
+
+Pauses
+    The default tenant's paused tasks, and those of tenants that a claim names, are left out by the
+    statement. Where a claim is for all tenants that cannot be: another tenant's jobs of a task lie
+    among those of all others. So a claim that meets jobs of a paused task parks them: they wait,
+    where no claim reads them, until the task is resumed. A parked head leaves its queue without
+    one, for as long as nothing of the queue changes; a look behind heads finds what may run there.
 """
 
 from __future__ import annotations
@@ -10,18 +17,31 @@ import secrets
 
 import msgspec
 
+from windlass.model.job import DEFAULT_TENANT
 from windlass.store.records import ClaimRequest, Lease
 from windlass.store.rules import micros
-from windlass.stores.sqlite import queues
+from windlass.stores.sqlite import heads, queues
+from windlass.stores.sqlite.branches import (
+    MOST_BRANCHES,
+    Branch,
+    Order,
+    every_branch,
+    in_order,
+    numbered,
+    owners_of,
+    with_tasks,
+)
 from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.queues import Place
 from windlass.stores.sqlite.rows import json_text
-from windlass.stores.sqlite.statements import for_tasks
+from windlass.stores.sqlite.statements import for_branches
 
-_MOST_BRANCHES = 64
-"""Tasks read by one statement; more are read in several and merged here."""
+_MOST_PARKED = 2_000
+_MOST_PARKINGS = 10
+"""Jobs parked at once, and how often by one claim: others want the write lock too."""
 
-_MOST_QUEUES = 200
-"""Queues per task looked at in one go for a job behind a head that this worker may not run."""
+_SOME_MAY_BE_PAUSED = 2
+"""What `peek_others` says where other tenants have ready jobs and paused tasks."""
 
 Claimed = list[Lease] | bytes
 """What a claim took: leases, or leases as JSON that is yet to be decoded."""
@@ -30,36 +50,36 @@ _leases = msgspec.json.Decoder(list[Lease], strict=False).decode
 """Not strict: SQLite says 0 and 1 for false and true."""
 
 
-class _Look(msgspec.Struct, array_like=True):
-    """[priority, run_at, candidate, head, queue] of each, and the queue to go on after."""
+class ClaimMemory:
+    """What a claim leaves for the next: where its look behind foreign heads ended, and whether
+    tenants other than the default one had ready jobs."""
 
-    found: list[tuple[int, int, int, int, str]]
-    after: str | None
-
-
-_look = msgspec.json.Decoder(_Look).decode
-
-
-class PastHeads:
-    """Where the last look behind foreign heads ended, so that the next goes on from there."""
-
-    __slots__ = ("after",)
+    __slots__ = ("after", "has_others")
 
     def __init__(self) -> None:
-        self.after = ""
+        self.after = heads.BEGINNING
+        self.has_others = False
 
 
-def must_write(db: Session, request: ClaimRequest, ticks: int, past_heads: PastHeads) -> bool:
+def must_write(db: Session, request: ClaimRequest, ticks: int, memory: ClaimMemory) -> bool:
     """A look without the write lock: whether a claim could find anything to do."""
-    tasks = json_text(request.tasks)
-    beat = {"worker": request.worker, "fresh": _fresh(request, ticks)}
-    if db.value("peek_ready", {"tasks": tasks, **beat}):
+    request = with_tasks(db, request)
+    owners = owners_of(request)
+    asked = {
+        "worker": request.worker,
+        "fresh": _fresh(request, ticks),
+        "tasks": json_text(request.tasks),
+        "of_default": DEFAULT_TENANT in owners,
+        "of_others": None in owners,
+        "tenants": json_text(owners),
+    }
+    if db.value("peek_ready", asked):
         return True
     if not request.past_heads:
         return False
-    look = _look_past_heads(db, request, past_heads)
+    look = heads.look(db, request, memory.after)
     if not look.found:
-        past_heads.after = look.after or ""
+        memory.after = look.after
     return bool(look.found)
 
 
@@ -72,48 +92,69 @@ def leases_of(claimed: Claimed) -> list[Lease]:
     return _leases(claimed) if isinstance(claimed, bytes) else claimed
 
 
-def claim(db: Session, request: ClaimRequest, ticks: int, past_heads: PastHeads) -> Claimed:
+def claim(db: Session, request: ClaimRequest, ticks: int, memory: ClaimMemory) -> Claimed:
     """Take jobs, leased from `ticks` on.
 
     Leases that the quick way took are still JSON: the caller's thread decodes them.
     """
+    request = with_tasks(db, request)
     base = secrets.randbits(62)
     beat = _beat_of(request, ticks)
-    quick = _read_quickly(db, request, base, beat)
+    quick = _read_quickly(db, request, base, beat, memory)
     if quick is not None:
         text, ids, must_beat = quick
         if must_beat:
             db.run("beat_worker", beat)
         _lease(db, request, base, ids, ticks)
         return text
-    leases = _choose(db, request, base)
-    exchanged: set[str] = set()
+    leases = _choose(db, request, base, memory)
+    exchanged: set[Place] = set()
     if request.past_heads and len(leases) < request.limit:
-        exchanged = _exchange_heads(db, request, past_heads)
+        look = heads.look(db, request, memory.after)
+        memory.after = look.after
+        exchanged = heads.exchange(db, look)
         if exchanged:
-            leases = _choose(db, request, base)
+            leases = _choose(db, request, base, memory)
     db.run("beat_worker", beat)
     if leases:
         _lease(db, request, base, json_text([lease.job_id for lease in leases]), ticks)
-    queues.admit(db, exchanged - {lease.queue for lease in leases})
+    queues.admit(db, exchanged - {(lease.tenant, lease.queue or "") for lease in leases})
     return leases
 
 
 def _read_quickly(
-    db: Session, request: ClaimRequest, base: int, beat: dict[str, object]
+    db: Session, request: ClaimRequest, base: int, beat: dict[str, object], memory: ClaimMemory
 ) -> tuple[bytes, str, bool] | None:
     """The leases and their ids as JSON, and whether the worker's own lease is due for renewal;
     or None where the claim must choose them one by one."""
-    if request.forbidden_flags or len(request.tasks) > _MOST_BRANCHES or not request.tasks:
+    branches = every_branch(owners_of(request, has_others=memory.has_others), _named(request))
+    if request.forbidden_flags or not 0 < len(branches) <= MOST_BRANCHES:
         return None
-    parameters = {**beat, "base": base, "limit": request.limit}
-    named = {f"task{number}": task for number, task in enumerate(request.tasks)}
-    sql = for_tasks("claim_ready", len(request.tasks))
-    text, ids, count, suspects, must_beat = db.row_of(sql, {**parameters, **named})
+    shape, values = numbered(branches)
+    parameters = {**beat, **values, "base": base, "limit": request.limit}
+    row = db.row_of(for_branches("claim_ready", shape), parameters)
+    text, ids, count, suspects, must_beat, others = row
+    if request.tenants is None:
+        has_missed_others = others and not memory.has_others
+        memory.has_others = bool(others)
+        if has_missed_others:
+            return _read_quickly(db, request, base, beat, memory)
+        if others == _SOME_MAY_BE_PAUSED and _park(db, ids):
+            return None
     is_short = count < request.limit and request.past_heads
     if is_short or count == 0 or suspects > request.suspects:
         return None
     return text, ids, must_beat
+
+
+def _named(request: ClaimRequest) -> tuple[str, ...]:
+    assert request.tasks is not None, "with_tasks has named them"
+    return request.tasks
+
+
+def _park(db: Session, ids: str) -> bool:
+    """Whether some of these jobs were of paused tasks, and are ready no more."""
+    return db.run("park_jobs", {"ids": ids, "most": _MOST_PARKED}) > 0
 
 
 def _beat_of(request: ClaimRequest, ticks: int) -> dict[str, object]:
@@ -135,21 +176,48 @@ def _lease(db: Session, request: ClaimRequest, base: int, ids: str, ticks: int) 
         db.run("lease_jobs", chosen)
 
 
-def _choose(db: Session, request: ClaimRequest, base: int) -> list[Lease]:
+def _choose(db: Session, request: ClaimRequest, base: int, memory: ClaimMemory) -> list[Lease]:
+    """The best jobs; those that a pause of their tenant keeps back make room for others."""
+    if request.tenants is not None:
+        return _choose_ready(db, request, base, has_others=True)
+    for _ in range(_MOST_PARKINGS):
+        others = db.value("peek_others")
+        memory.has_others = bool(others)
+        leases = _choose_ready(db, request, base, has_others=memory.has_others)
+        ids = json_text([lease.job_id for lease in leases])
+        if others != _SOME_MAY_BE_PAUSED or not _park(db, ids):
+            return leases
+    db.made_ready = True  # there may be more: the next claim goes on
+    return []
+
+
+def _choose_ready(
+    db: Session, request: ClaimRequest, base: int, *, has_others: bool
+) -> list[Lease]:
+    def read(name: str, limit: int, suspect: int = 0) -> list[Lease]:
+        return _read(db, name, request, base, limit, suspect, has_others=has_others)
+
     if not request.forbidden_flags:
-        leases = _read(db, "claim_ready", request, base, request.limit)
+        leases = read("claim_ready", request.limit)
         if sum([lease.suspect for lease in leases]) <= request.suspects:
             return leases
-    leases = _read(db, "claim_chosen", request, base, request.limit, suspect=0)
+    leases = read("claim_chosen", request.limit)
     most = min(request.suspects, request.limit)
     if most > 0:
-        leases += _read(db, "claim_chosen", request, base, most, suspect=1)
+        leases += read("claim_chosen", most, suspect=1)
         leases.sort(key=_order)
     return leases[: request.limit]
 
 
 def _read(
-    db: Session, name: str, request: ClaimRequest, base: int, limit: int, suspect: int = 0
+    db: Session,
+    name: str,
+    request: ClaimRequest,
+    base: int,
+    limit: int,
+    suspect: int,
+    *,
+    has_others: bool,
 ) -> list[Lease]:
     shared = {
         "base": base,
@@ -161,44 +229,21 @@ def _read(
         "expires_at": 0,
     }
     leases: list[Lease] = []
-    for start in range(0, len(request.tasks), _MOST_BRANCHES):
-        tasks = request.tasks[start : start + _MOST_BRANCHES]
-        named = {f"task{number}": task for number, task in enumerate(tasks)}
-        leases += _leases(db.value_of(for_tasks(name, len(tasks)), {**shared, **named}))
-    if len(request.tasks) > _MOST_BRANCHES:
-        leases.sort(key=_order)
+    owners = owners_of(request, has_others=has_others)
+    for number, branches in enumerate(in_order(db, owners, _named(request))):
+        if number and _is_enough(leases, limit, branches[0]):
+            break
+        shape, values = numbered(branches)
+        leases += _leases(db.value_of(for_branches(name, shape), {**shared, **values}))
+        if number:
+            leases.sort(key=_order)
     return leases[:limit]
 
 
-def _order(lease: Lease) -> tuple[int, int, int]:
+def _is_enough(leases: list[Lease], limit: int, following: Branch) -> bool:
+    """Whether no branch from this one on has a job that comes before these."""
+    return len(leases) >= limit and (limit == 0 or _order(leases[limit - 1]) < following.best)
+
+
+def _order(lease: Lease) -> Order:
     return (lease.priority, lease.run_at, lease.job_id)
-
-
-def _look_past_heads(db: Session, request: ClaimRequest, past_heads: PastHeads) -> _Look:
-    return _look(
-        db.value(
-            "find_past_heads",
-            {
-                "tasks": json_text(request.tasks),
-                "forbidden": json_text(request.forbidden_flags),
-                "after": past_heads.after,
-                "most": _MOST_QUEUES,
-            },
-        )
-    )
-
-
-def _exchange_heads(db: Session, request: ClaimRequest, past_heads: PastHeads) -> set[str]:
-    """Put jobs this worker may run before heads it may not; the queues where that was done."""
-    look = _look_past_heads(db, request, past_heads)
-    past_heads.after = look.after or ""
-    best: dict[str, tuple[int, int]] = {}
-    for _, _, candidate, head, queue in sorted(look.found):
-        best.setdefault(queue, (head, candidate))
-    if not best:
-        return set()
-    demoted = json_text([head for head, _ in best.values()])
-    admitted = json_text([candidate for _, candidate in best.values()])
-    db.run("set_states", {"state": "waiting", "ids": demoted})
-    db.run("set_states", {"state": "ready", "ids": admitted})
-    return set(best)

@@ -17,7 +17,8 @@ _CARRIED = Carried.__struct_fields__
 _ROW = Row.__struct_fields__
 
 _OF_RUNNING_JOBS = ("worker", "token", "lease_until")
-_OF_OPEN_JOBS = ("state", "suspect", "superseded", "cancel_requested", *_OF_RUNNING_JOBS)
+_FLAGS_OF_OPEN_JOBS = ("suspect", "superseded", "cancel_requested", "holds")
+_OF_OPEN_JOBS = ("state", *_FLAGS_OF_OPEN_JOBS, *_OF_RUNNING_JOBS)
 _OF_FINISHED_JOBS = ("output", "expires_at")
 _HISTORY = [name for name in _ROW if name not in _OF_OPEN_JOBS]
 _UPDATED = [name for name in _ROW if name not in ("id", *_OF_RUNNING_JOBS, *_OF_FINISHED_JOBS)]
@@ -60,7 +61,7 @@ PLACES = {
         "h",
         {
             "state": "'completed'",
-            **dict.fromkeys(("suspect", "superseded", "cancel_requested"), "0"),
+            **dict.fromkeys(_FLAGS_OF_OPEN_JOBS, "0"),
             **dict.fromkeys(_OF_RUNNING_JOBS, "NULL"),
         },
     ),
@@ -96,5 +97,5 @@ PLACES = {
 _PLACE = re.compile(r"\{[a-z_.]+\}")
 
 
-def fill(statement: str) -> str:
-    return _PLACE.sub(lambda found: PLACES[found[0]], statement)
+def fill(statement: str, places: Mapping[str, str]) -> str:
+    return _PLACE.sub(lambda found: places[found[0]], statement)

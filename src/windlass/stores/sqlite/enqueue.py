@@ -2,7 +2,7 @@
 
 Everything that needs no database is prepared by the caller, before the transaction: jobs that
 differ only in their payload become one INSERT of the payloads, others one of whole rows. Keyed
-jobs are compared with what is there, in order, by the rules in `rows`.
+jobs are compared with what is there, in order, by the rules in `store/rules.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from windlass.store import rules
 from windlass.store.fresh import alike, fresh_jobs
 from windlass.store.records import NewJob, Row
 from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite.changes import Changes
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.rows import json_text
 
@@ -61,7 +62,7 @@ class Enqueue:
         self._keyed = any(new.key is not None for new in jobs)
         self._same = not self._keyed and _differ_only_in_payload(jobs)
         self._texts = [] if self._keyed else list(self._chunks())
-        self._queues = {new.queue for new in jobs if new.queue is not None}
+        self._queues = {(new.tenant, new.queue) for new in jobs if new.queue is not None}
         differing = jobs[:1] if self._same else jobs
         self._timed = [new for new in differing if new.delay or new.run_at is not None]
         self._has_untimed = len(self._timed) < len(differing)
@@ -114,14 +115,14 @@ class Enqueue:
         return {**values, "state": state, "run_at": run_at, "now": now}
 
     def _add_keyed(self, db: Session, now: int) -> Added:
-        keys = {new.key for new in self._jobs if new.key is not None}
-        existing = rows.read(db, "read_keyed", keys=json_text(sorted(keys)))
-        by_key = {row.key: row for row in existing}
-        changes = rows.Changes()
+        keys = {(new.tenant, new.key) for new in self._jobs if new.key is not None}
+        existing = rows.read_named(db, "read_keyed", keys)
+        by_key = {(row.tenant, row.key): row for row in existing}
+        changes = Changes()
         fresh: list[Row] = []
         result: list[Row] = []
         for new in self._jobs:
-            row = by_key.get(new.key) if new.key is not None else None
+            row = by_key.get((new.tenant, new.key)) if new.key is not None else None
             if row is not None and (
                 row.state is not JobState.RUNNING or new.key_mode == "unsafe_dedupe"
             ):
@@ -133,15 +134,15 @@ class Enqueue:
                 row = rules.new_row(new, now)
                 fresh.append(row)
                 if new.key is not None:
-                    by_key[new.key] = row
+                    by_key[new.tenant, new.key] = row
             result.append(row)
-        changes.save_only(db)
+        changed = changes.write(db)
         _insert_rows(db, fresh)
-        queues.admit(db, changes.touched | self._queues)
+        queues.admit(db, changed | self._queues)
         return Added(self._jobs, self._values, now, rows=result)
 
 
-def _add_again(changes: rows.Changes, row: Row, new: NewJob, now: int) -> None:
+def _add_again(changes: Changes, row: Row, new: NewJob, now: int) -> None:
     if row.id:
         changes.change(row)
     if new.key_mode == "unsafe_dedupe":

@@ -16,11 +16,12 @@ from windlass.store.records import Lease, LostReason, Renewal
 from windlass.store.rules import micros
 from windlass.stores.sqlite.anchor import open_anchored
 from windlass.stores.sqlite.connection import Session, patiently, translate
-from windlass.stores.sqlite.holding import Mark
-from windlass.stores.sqlite.locking import begin, ticks
+from windlass.stores.sqlite.lease_clock import ticks
+from windlass.stores.sqlite.lock_notice import LockNotice
+from windlass.stores.sqlite.locking import begin
+from windlass.stores.sqlite.renewal_tries import RenewalTries
 from windlass.stores.sqlite.rows import json_text
 from windlass.stores.sqlite.schema import require
-from windlass.stores.sqlite.waiting import Waiting
 
 _PATIENCE = 1.0
 """Seconds one renewal waits for the write lock; the keeper asks again soon enough."""
@@ -42,11 +43,11 @@ class SqliteLifeline:
     def __init__(self, path: str, clock: Clock) -> None:
         self._path = path
         self._clock = clock
-        self._waiting = Waiting(path)
+        self._tries = RenewalTries(path)
         connection, self._anchor = open_anchored(path, "normal")
-        self._mark = Mark(path)
+        self._notice = LockNotice(path)
         self._db = Session(connection)
-        self._closed = False
+        self.is_closed = False
         self._lock = threading.Lock()
         """Keeps `close` from closing the connection while another thread runs a statement."""
 
@@ -77,7 +78,7 @@ class SqliteLifeline:
             beat = {"worker": worker, "expires_at": end, "lease": micros(lease), "fresh": end}
             db.run("beat_worker", beat)
             if extend:
-                asked = [(held.job_id, held.token, micros(time)) for held, time in extend]
+                asked = [(one.job_id, one.token, micros(seconds)) for one, seconds in extend]
                 db.run("extend_leases", {"leases": json_text(asked), "ticks": now})
             renewal = self._answer(leases)
             db.control("COMMIT")
@@ -87,7 +88,7 @@ class SqliteLifeline:
         finally:
             if db.connection.in_transaction:
                 db.control("ROLLBACK")
-            self._mark.clear()
+            self._notice.withdraw()
         return renewal
 
     def _begin(self, worker: str, lease: float) -> None:
@@ -104,7 +105,7 @@ class SqliteLifeline:
             time.sleep(delay)
 
         try:
-            begin(self._db, self._clock, self._path, _PATIENCE, self._mark, meanwhile)
+            begin(self._db, self._clock, self._path, _PATIENCE, self._notice, meanwhile)
         except StoreBusyError:
             say(math.inf)
             raise
@@ -116,10 +117,10 @@ class SqliteLifeline:
         if number is None:
             return  # it holds nothing that could be taken back
         try:
-            self._waiting.say(number, ticks(self._clock))
+            self._tries.record(number, ticks(self._clock))
         except OSError as error:
             raise StoreUnavailableError(
-                f"another transaction holds {self._path}, and {self._waiting.name} cannot be"
+                f"another transaction holds {self._path}, and {self._tries.name} cannot be"
                 f" written ({error}); make the directory writable"
             ) from error
 
@@ -141,7 +142,7 @@ class SqliteLifeline:
 
     def _check_file(self) -> None:
         """Go on with another file that has taken the place of this one."""
-        if self._anchor.holds():
+        if self._anchor.is_in_place():
             return
         if not self._anchor.is_replaced():
             raise self._anchor.explain()
@@ -152,17 +153,17 @@ class SqliteLifeline:
             connection.close()
             raise
         self._db.connection.close()
-        self._mark.close()
-        self._mark = Mark(self._path)
+        self._notice.close()
+        self._notice = LockNotice(self._path)
         self._db.use(connection)
         self._anchor = anchor
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.is_closed:
             raise StoreClosedError("this lifeline was closed")
 
     def close(self) -> None:
-        self._closed = True
+        self.is_closed = True
         with self._lock:
-            self._mark.close()
+            self._notice.close()
             self._db.connection.close()

@@ -1,4 +1,4 @@
-"""Taking the write lock, without a queue (try, wait a little, try again), and telling the time."""
+"""Taking the write lock, which has no queue: try, wait a little, try again."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import StoreBusyError
-from windlass.store.rules import micros
 from windlass.stores.sqlite.connection import Session, is_busy, translate
-from windlass.stores.sqlite.holding import Mark
+from windlass.stores.sqlite.lock_notice import LockNotice
 
 _QUICK = 0.0005
 _SLOW = 0.002
@@ -20,34 +19,29 @@ _LONG = 0.2
 user's, or a very busy machine, makes it take that long."""
 
 
-def ticks(clock: Clock) -> int:
-    """The time that leases are counted in: the machine's monotonic clock, in microseconds."""
-    return micros(clock.monotonic())
-
-
 def begin(
     db: Session,
     clock: Clock,
     path: str,
     limit: float,
-    mark: Mark,
+    notice: LockNotice,
     meanwhile: Callable[[float], None] = time.sleep,
 ) -> int:
     """Start a write transaction within `limit` seconds; the database's now.
 
     `meanwhile` passes the time, a few milliseconds at once, while another connection has the lock.
-    The mark is set, for the caller to clear after the transaction. Raises StoreBusyError.
+    The notice is posted, for the caller to withdraw after the transaction. Raises StoreBusyError.
     """
     asked_at = SYSTEM.monotonic()
     db.waited = db.met_stranger = False
     while True:
-        was_alone = mark.is_alone()
-        mark.set()
+        was_alone = notice.is_alone()
+        notice.post()
         try:
             db.control("BEGIN IMMEDIATE")
             break
         except sqlite3.Error as error:
-            is_alone = mark.is_alone()
+            is_alone = notice.is_alone()
             if not is_busy(error):
                 raise translate(error, path) from error
             asked_for = SYSTEM.monotonic() - asked_at

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import msgspec
-
 from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.rows import named
+
+Place = tuple[str, str]
+"""A serial queue: its tenant, and its name."""
 
 
-def admit(db: Session, queues: Collection[str]) -> None:
-    """Make the best job of each of these queues claimable, if nothing of the queue runs."""
+def admit(db: Session, queues: Collection[Place]) -> None:
+    """Make the best job of each of these queues claimable, if nothing of the queue runs.
+
+    While jobs hold a queue these are the only ones that count.
+    """
     if not queues:
         return
-    names = msgspec.json.encode(sorted(queues)).decode()
-    db.run("demote_heads", {"queues": names})
-    db.run("admit_heads", {"queues": names})
+    for statement in ("demote_heads", "admit_heads"):
+        for variant, names in named(statement, queues):
+            db.run(variant, {"names": names})

@@ -7,7 +7,8 @@ transaction is done again carefully: rows are read, decided one by one, and writ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -18,17 +19,22 @@ from windlass.store.records import (
     Lease,
     Note,
     Outcome,
+    Row,
     Settled,
     Verdict,
 )
 from windlass.store.rules import micros
-from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite import ending, rows
+from windlass.stores.sqlite.changes import Changes
 from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.ending import Ended
 from windlass.stores.sqlite.rows import json_text
 
 Settlement = tuple[Lease, Outcome]
+_How = TypeVar("_How")
 
-_COMPLETED = Settled(Verdict.APPLIED, JobState.COMPLETED)
+_COMPLETED = JobState.COMPLETED
+_APPLIED = Settled(Verdict.APPLIED, _COMPLETED)
 _FEW_CLAIMS = 3
 _ids = msgspec.json.Decoder(list[int]).decode
 
@@ -58,7 +64,9 @@ class Settle:
         ids = {lease.job_id for lease, _ in settlements}
         self._is_plain = len(ids) == len(settlements)
         self._deletes = _deletes(self._completed)
-        self._queues = {lease.queue for lease in self._completed if lease.queue is not None}
+        self._ended = [
+            Ended(lease.job_id, lease.tenant, lease.queue, _COMPLETED) for lease in self._completed
+        ]
 
     def __call__(self, db: Session, now: int) -> list[Settled]:
         if db.careful or not self._is_plain:
@@ -67,7 +75,7 @@ class Settle:
             self._keep(db, now)
         if self._completed:
             self._delete(db)
-        answers = [_COMPLETED] * len(self._settlements)
+        answers = [_APPLIED] * len(self._settlements)
         if self._others:
             rest = _settle_carefully(db, [settlement for _, settlement in self._others], now)
             for (place, _), answer in zip(self._others, rest, strict=True):
@@ -86,9 +94,7 @@ class Settle:
         deleted = sum([db.run(name, parameters) for name, parameters in self._deletes])
         if deleted != len(self._completed):
             raise NotAllHeld
-        if self._queues:
-            queues.admit(db, self._queues)
-            db.made_ready = True
+        ending.ended(db, self._ended)
 
 
 def _deletes(leases: Sequence[Lease]) -> list[tuple[str, dict[str, object]]]:
@@ -106,18 +112,39 @@ def _deletes(leases: Sequence[Lease]) -> list[tuple[str, dict[str, object]]]:
 
 
 def _settle_carefully(db: Session, settlements: Sequence[Settlement], now: int) -> list[Settled]:
-    wanted = json_text(sorted({lease.job_id for lease, _ in settlements}))
+    def end(changes: Changes, row: Row, outcome: Outcome) -> None:
+        changes.end(row, outcome, now)
+
+    return _change_owned(db, settlements, end)
+
+
+def expire(db: Session, leases: Sequence[Lease], max_resets: int, now: int) -> list[Settled]:
+    """Take deliveries back as the reaper does."""
+
+    def take_back(changes: Changes, row: Row, most: int) -> None:
+        changes.take_back(row, most, now)
+
+    return _change_owned(db, [(lease, max_resets) for lease in leases], take_back)
+
+
+def _change_owned(
+    db: Session,
+    asked: Sequence[tuple[Lease, _How]],
+    change: Callable[[Changes, Row, _How], None],
+) -> list[Settled]:
+    """Read the rows, change each that its lease still owns, and write them back."""
+    wanted = json_text(sorted({lease.job_id for lease, _ in asked}))
     known = {row.id: row for row in rows.read(db, "read_jobs", ids=wanted)}
-    unknown = [lease.job_id for lease, _ in settlements if lease.job_id not in known]
+    unknown = [lease.job_id for lease, _ in asked if lease.job_id not in known]
     in_history = (
         set(_ids(db.value("known_history", {"ids": json_text(unknown)}))) if unknown else set()
     )
-    changes = rows.Changes()
+    changes = Changes()
     answers: list[Settled] = []
-    for lease, outcome in settlements:
+    for lease, how in asked:
         row = known.get(lease.job_id)
         if row is not None and row.state is JobState.RUNNING and row.token == lease.token:
-            changes.end(row, outcome, now)
+            change(changes, row, how)
             answers.append(Settled(Verdict.APPLIED, row.state))
         elif lease.job_id in changes.gone:
             kept = lease.job_id in changes.kept

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Literal, get_args
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import ConfigError, StoreClosedError
 from windlass.model.cron import Schedule
-from windlass.model.job import Job, JobState
+from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
 from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import Joined, Listening, Transaction
@@ -38,15 +37,16 @@ from windlass.store.schedules import Fired, KnownSchedule
 from windlass.stores.migrations import Migrate
 from windlass.stores.sqlite import admin, schedules, schema, upkeep
 from windlass.stores.sqlite.anchor import Anchor, open_anchored
-from windlass.stores.sqlite.claim import Claimed, PastHeads, claim, leases_of, must_write
+from windlass.stores.sqlite.claim import Claimed, ClaimMemory, claim, leases_of, must_write
 from windlass.stores.sqlite.connection import Session, Synchronous, enter_wal
 from windlass.stores.sqlite.enqueue import Added, Enqueue
 from windlass.stores.sqlite.joined import SqliteJoined
+from windlass.stores.sqlite.lease_clock import ticks
 from windlass.stores.sqlite.lifeline import SqliteLifeline
-from windlass.stores.sqlite.locking import ticks
-from windlass.stores.sqlite.settle import Settle, note
+from windlass.stores.sqlite.operation import Operation, Read, Write
+from windlass.stores.sqlite.settle import Settle, expire, note
 from windlass.stores.sqlite.transaction import open_connection, open_transaction
-from windlass.stores.sqlite.writer import Operation, Read, Write, Writer
+from windlass.stores.sqlite.writer import Writer
 
 
 class SqliteStore:
@@ -58,7 +58,7 @@ class SqliteStore:
     With `look_only` nothing is made or changed: no file, no table, no journal mode.
     """
 
-    capabilities = Capabilities(shared=True, durable=True, transactions=True, sql=True)
+    capabilities = Capabilities(shared=True, durable=True, transactions=True, sql=True, roster=True)
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class SqliteStore:
         self._look_only = look_only
         self._writer: Writer | None = None
         self._hints = Hints()
-        self._lifelines: weakref.WeakSet[SqliteLifeline] = weakref.WeakSet()
-        self._past_heads = PastHeads()
+        self._lifelines: list[SqliteLifeline] = []
+        self._claim_memory = ClaimMemory()
         self._reaper = upkeep.Reaper(self._path, clock)
 
     # ── life ──
@@ -130,7 +130,8 @@ class SqliteStore:
 
     async def close(self) -> None:
         writer, self._writer = self._writer, None
-        for lifeline in tuple(self._lifelines):
+        lifelines, self._lifelines = self._lifelines, []
+        for lifeline in lifelines:
             await asyncio.to_thread(lifeline.close)
         if writer is not None:
             await writer.close()
@@ -191,8 +192,8 @@ class SqliteStore:
     async def claim(self, request: ClaimRequest) -> list[Lease]:
         rules.refuse_conditions(request)
         claimed: Claimed = await self._write(
-            lambda db, now: claim(db, request, ticks(self._clock), self._past_heads),
-            peek=lambda db: must_write(db, request, ticks(self._clock), self._past_heads),
+            lambda db, now: claim(db, request, ticks(self._clock), self._claim_memory),
+            peek=lambda db: must_write(db, request, ticks(self._clock), self._claim_memory),
             nothing=[],
             rows=request.limit,
             abandoned=self._hand_back,
@@ -212,6 +213,15 @@ class SqliteStore:
         answers: list[Settled] = await self._write(Settle(settlements), rows=len(settlements))
         return answers
 
+    async def expire(self, leases: Sequence[Lease], max_resets: int) -> list[Settled]:
+        if not leases:
+            self._open_writer()
+            return []
+        answers: list[Settled] = await self._write(
+            lambda db, now: expire(db, leases, max_resets, now), rows=len(leases)
+        )
+        return answers
+
     async def note(self, lease: Lease, what: Note) -> Verdict:
         verdict: Verdict = await self._write(lambda db, now: note(db, lease, what, now))
         return verdict
@@ -219,7 +229,7 @@ class SqliteStore:
     def lifeline(self) -> SqliteLifeline:
         self._open_writer()
         lifeline = SqliteLifeline(self._path, self._clock)
-        self._lifelines.add(lifeline)
+        self._lifelines = [*(it for it in self._lifelines if not it.is_closed), lifeline]
         return lifeline
 
     def connection(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -272,66 +282,84 @@ class SqliteStore:
 
     # ── schedules ──
 
-    async def know(self, wanted: Sequence[Schedule]) -> list[KnownSchedule]:
+    async def register(
+        self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
+    ) -> list[KnownSchedule]:
         known: list[KnownSchedule] = await self._write(
-            lambda db, now: schedules.know(db, wanted, now)
+            lambda db, now: schedules.register(db, tenant, wanted, now)
         )
         return known
 
     async def fire(
-        self, identifier: str, expected: int, until: int, jobs: Sequence[NewJob]
+        self,
+        identifier: str,
+        expected: int,
+        until: int,
+        jobs: Sequence[NewJob],
+        tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        fire = schedules.Fire(identifier, expected, until, jobs)
+        fire = schedules.Fire(tenant, identifier, expected, until, jobs)
         fired: Fired = await self._write(fire, rows=len(jobs))
         return fired
 
-    async def schedules(self) -> list[KnownSchedule]:
-        known: list[KnownSchedule] = await self._read(schedules.read)
+    async def schedules(self, tenant: str | None = None) -> list[KnownSchedule]:
+        known: list[KnownSchedule] = await self._read(lambda db: schedules.read(db, tenant))
         return known
 
-    async def pause_schedule(self, identifier: str) -> KnownSchedule | None:
-        return await self._change_schedule("pause_schedule", identifier)
+    async def pause_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
+        return await self._change_schedule("pause_schedule", identifier, tenant)
 
-    async def resume_schedule(self, identifier: str) -> KnownSchedule | None:
-        return await self._change_schedule("resume_schedule", identifier)
+    async def resume_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
+        return await self._change_schedule("resume_schedule", identifier, tenant)
 
-    async def _change_schedule(self, statement: str, identifier: str) -> KnownSchedule | None:
+    async def _change_schedule(
+        self, statement: str, identifier: str, tenant: str
+    ) -> KnownSchedule | None:
         known: KnownSchedule | None = await self._write(
-            lambda db, now: schedules.change(db, statement, identifier, now)
+            lambda db, now: schedules.change(db, statement, tenant, identifier, now)
         )
         return known
 
-    async def forget_schedule(self, identifier: str) -> KnownSchedule | None:
+    async def forget_schedule(
+        self, identifier: str, tenant: str = DEFAULT_TENANT
+    ) -> KnownSchedule | None:
         known: KnownSchedule | None = await self._write(
-            lambda db, now: schedules.forget(db, identifier)
+            lambda db, now: schedules.forget(db, tenant, identifier)
         )
         return known
 
     # ── operators ──
 
-    async def get(self, job_id: int) -> Job | None:
-        row: Row | None = await self._read(lambda db: admin.get(db, job_id))
+    async def get(self, job_id: int, tenant: str | None = None) -> Job | None:
+        row: Row | None = await self._read(lambda db: admin.get(db, job_id, tenant))
         return None if row is None else row.job()
 
-    async def get_by_key(self, key: str) -> Job | None:
-        row: Row | None = await self._read(lambda db: admin.get_by_key(db, key))
+    async def get_by_key(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
+        row: Row | None = await self._read(lambda db: admin.get_by_key(db, key, tenant))
         return None if row is None else row.job()
 
     async def find(self, wanted: JobFilter) -> list[Job]:
         return admin.jobs(await self._read(lambda db: admin.find(db, wanted)))
 
-    async def counts(self) -> dict[JobState, int]:
-        counts: dict[JobState, int] = await self._read(admin.counts)
+    async def counts(self, tenant: str | None = None) -> dict[JobState, int]:
+        counts: dict[JobState, int] = await self._read(lambda db: admin.counts(db, tenant))
         return counts
 
-    async def cancel(self, ids: Sequence[int]) -> list[Job]:
-        return await self._change(lambda db, now: admin.cancel(db, ids, now), len(ids))
+    async def cancel(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return await self._change(lambda db, now: admin.cancel(db, ids, tenant, now), len(ids))
 
-    async def complete(self, ids: Sequence[int]) -> list[Job]:
-        return await self._change(lambda db, now: admin.complete(db, ids, now), len(ids))
+    async def complete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return await self._change(lambda db, now: admin.complete(db, ids, tenant, now), len(ids))
 
-    async def fail(self, ids: Sequence[int], reason: str) -> list[Job]:
-        return await self._change(lambda db, now: admin.fail(db, ids, reason, now), len(ids))
+    async def fail(self, ids: Sequence[int], reason: str, tenant: str | None = None) -> list[Job]:
+        def write(db: Session, now: int) -> list[Row]:
+            return admin.fail(db, ids, reason, tenant, now)
+
+        return await self._change(write, len(ids))
 
     async def reschedule(
         self,
@@ -340,49 +368,62 @@ class SqliteStore:
         priority: int | None = None,
         attempts: int | None = None,
         max_attempts: int | None = None,
+        tenant: str | None = None,
     ) -> list[Job]:
         def write(db: Session, now: int) -> list[Row]:
-            return admin.reschedule(db, ids, run_at, priority, attempts, max_attempts, now)
+            return admin.reschedule(db, ids, run_at, priority, attempts, max_attempts, tenant, now)
 
         return await self._change(write, len(ids))
 
-    async def retry(self, ids: Sequence[int]) -> list[Job]:
-        return await self._change(lambda db, now: admin.retry(db, ids, now), len(ids))
+    async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return await self._change(lambda db, now: admin.retry(db, ids, tenant, now), len(ids))
 
-    async def remove(self, key: str) -> Job | None:
-        row: Row | None = await self._write(lambda db, now: admin.remove(db, key, now))
+    async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
+        row: Row | None = await self._write(lambda db, now: admin.remove(db, key, tenant, now))
         return None if row is None else row.job()
 
     async def unlock(self, workers: Sequence[str], max_resets: int) -> list[Job]:
         return await self._change(lambda db, now: admin.unlock(db, workers, max_resets, now), 1)
 
-    async def pause(self, *, task: str | None = None, queue: str | None = None) -> None:
-        await self._write(lambda db, now: admin.pause(db, task, queue))
+    async def pause(
+        self, *, task: str | None = None, queue: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> None:
+        await self._write(lambda db, now: admin.pause(db, task, queue, tenant))
 
-    async def resume(self, *, task: str | None = None, queue: str | None = None) -> None:
-        await self._write(lambda db, now: admin.resume(db, task, queue))
+    async def resume(
+        self, *, task: str | None = None, queue: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> None:
+        await self._write(lambda db, now: admin.resume(db, task, queue, tenant))
 
-    async def paused(self) -> Paused:
-        paused: Paused = await self._read(admin.paused)
+    async def paused(self, tenant: str | None = None) -> Paused:
+        paused: Paused = await self._read(lambda db: admin.paused(db, tenant))
         return paused
 
-    async def workers(self) -> list[WorkerInfo]:
-        workers: list[WorkerInfo] = await self._read(lambda db: admin.workers(db, self._clock))
+    async def workers(self, tenant: str | None = None) -> list[WorkerInfo]:
+        workers: list[WorkerInfo] = await self._read(
+            lambda db: admin.workers(db, self._clock, tenant)
+        )
         return workers
 
-    async def introduce(self, worker: str, tasks: Sequence[str]) -> bool:
+    async def introduce(
+        self, worker: str, tasks: Sequence[str], tenants: Sequence[str] | None = None
+    ) -> bool:
         introduced: bool | None = await self._read(
-            lambda db: upkeep.is_introduced(db, worker, tasks)
+            lambda db: upkeep.is_introduced(db, worker, tasks, tenants)
         )
         if introduced is not False:
             return introduced is not None
-        known: bool = await self._write(lambda db, now: upkeep.introduce(db, worker, tasks))
+        known: bool = await self._write(
+            lambda db, now: upkeep.introduce(db, worker, tasks, tenants)
+        )
         return known
 
     async def stranded(self) -> list[str]:
         tasks: list[str] = await self._read(self._reaper.stranded)
         return tasks
 
-    async def delete_failed(self, limit: int) -> int:
-        deleted: int = await self._write(lambda db, now: admin.delete_failed(db, limit), rows=limit)
+    async def delete_failed(self, limit: int, tenant: str | None = None) -> int:
+        deleted: int = await self._write(
+            lambda db, now: admin.delete_failed(db, limit, tenant), rows=limit
+        )
         return deleted

@@ -13,7 +13,7 @@ from windlass.store.fetched import fetched
 from windlass.store.records import Lease, Outcome, Verdict
 from windlass.stores.sqlite.anchor import Anchor, open_anchored
 from windlass.stores.sqlite.connection import Session, Synchronous, translate
-from windlass.stores.sqlite.holding import Mark
+from windlass.stores.sqlite.lock_notice import LockNotice
 from windlass.stores.sqlite.locking import begin
 from windlass.stores.sqlite.settle import Settle
 
@@ -61,9 +61,9 @@ def open_transaction(
     connection, anchor = open_anchored(path, synchronous)
     try:
         db = Session(connection)
-        # Its mark does not stay: how long a user's transaction lasts makes it a stranger's.
-        with closing(Mark(path)) as mark:
-            begin(db, clock, path, limit, mark)
+        # Its notice does not stay: how long a user's transaction lasts makes it a stranger's.
+        with closing(LockNotice(path)) as notice:
+            begin(db, clock, path, limit, notice)
         transaction = SqliteTransaction(db, lease, clock)
         yield transaction
         if transaction.lost:

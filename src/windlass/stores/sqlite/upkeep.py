@@ -15,12 +15,13 @@ from windlass.store.port import MOST_STRANDED
 from windlass.store.records import CANCELLED_KEPT, RELEASE, Reaped
 from windlass.store.rules import micros
 from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite.changes import Changes
 from windlass.stores.sqlite.connection import Session
-from windlass.stores.sqlite.locking import ticks
+from windlass.stores.sqlite.lease_clock import ticks
+from windlass.stores.sqlite.renewal_tries import RenewalTries
 from windlass.stores.sqlite.rows import json_text
-from windlass.stores.sqlite.waiting import Waiting
 
-_due = msgspec.json.Decoder(list[tuple[int, str | None]]).decode
+_due = msgspec.json.Decoder(list[tuple[int, str, str | None]]).decode
 _names = msgspec.json.Decoder(list[str]).decode
 _known = msgspec.json.Decoder(tuple[bool, bool], strict=False).decode
 _overdue = msgspec.json.Decoder(tuple[list[tuple[int, int]], bool], strict=False).decode
@@ -37,7 +38,7 @@ class Reaper:
 
     def __init__(self, path: str, clock: Clock) -> None:
         self._clock = clock
-        self._waiting = Waiting(path)
+        self._tries = RenewalTries(path)
 
     def must_write(self, db: Session) -> bool:
         dead, too_late = self._look(db, ticks(self._clock))
@@ -46,11 +47,11 @@ class Reaper:
     def _look(self, db: Session, now: int) -> tuple[list[int], bool]:
         """Which workers are dead, and whether any lease ends too late."""
         overdue, too_late = _overdue(db.value("read_overdue", {"ticks": now}))
-        waiting = self._waiting.among(overdue, now)
-        return [worker for worker, _ in overdue if worker not in waiting], too_late
+        trying = self._tries.recent(overdue, now)
+        return [worker for worker, _ in overdue if worker not in trying], too_late
 
     def stranded(self, db: Session) -> list[str]:
-        """Tasks with claimable jobs that no worker runs who lives."""
+        """Tasks with ready jobs of a tenant for which no worker runs them who lives."""
         dead, _ = self._look(db, ticks(self._clock))
         return _names(db.value("find_stranded", {"dead": json_text(dead), "most": MOST_STRANDED}))
 
@@ -67,7 +68,7 @@ class Reaper:
         expired = rows.read(db, "read_expired", workers=workers, ticks=since_start, limit=limit)
         reaped = Reaped()
         if expired:
-            changes = rows.Changes()
+            changes = Changes()
             for row in expired:
                 changes.take_back(row, max_resets, now)
             changes.save(db)
@@ -78,25 +79,32 @@ class Reaper:
         return reaped
 
 
-def is_introduced(db: Session, worker: str, tasks: Sequence[str]) -> bool | None:
-    """Whether it is known to run these tasks; None if it is not known at all."""
-    known, as_said = _known(db.value("peek_worker", _introduction(worker, tasks)))
+def is_introduced(
+    db: Session, worker: str, tasks: Sequence[str], tenants: Sequence[str] | None
+) -> bool | None:
+    """Whether it is known to run these tasks for these tenants; None if it is not known at all."""
+    known, as_said = _known(db.value("peek_worker", _introduction(worker, tasks, tenants)))
     return as_said if known else None
 
 
-def introduce(db: Session, worker: str, tasks: Sequence[str]) -> bool:
-    db.run("introduce_worker", _introduction(worker, tasks))
-    return is_introduced(db, worker, tasks) is not None
+def introduce(
+    db: Session, worker: str, tasks: Sequence[str], tenants: Sequence[str] | None
+) -> bool:
+    db.run("introduce_worker", _introduction(worker, tasks, tenants))
+    return is_introduced(db, worker, tasks, tenants) is not None
 
 
-def _introduction(worker: str, tasks: Sequence[str]) -> dict[str, object]:
-    return {"worker": worker, "tasks": json_text(sorted(tasks))}
+def _introduction(
+    worker: str, tasks: Sequence[str], tenants: Sequence[str] | None
+) -> dict[str, object]:
+    served = None if tenants is None else json_text(sorted(tenants))
+    return {"worker": worker, "tasks": json_text(sorted(tasks)), "tenants": served}
 
 
 def retire(db: Session, worker: str, now: int) -> None:
     held = rows.read(db, "read_held", workers=json_text([worker]))
     if held:
-        changes = rows.Changes()
+        changes = Changes()
         for row in held:
             changes.end(row, RELEASE, now)
         changes.save(db)
@@ -106,8 +114,8 @@ def retire(db: Session, worker: str, now: int) -> None:
 def promote(db: Session, limit: int, now: int) -> int:
     due = _due(db.value("read_due", {"now": now, "limit": limit}))
     if due:
-        db.run("promote_jobs", {"ids": json_text([job_id for job_id, _ in due])})
-        queues.admit(db, {queue for _, queue in due if queue is not None})
+        db.run("promote_jobs", {"ids": json_text([job_id for job_id, _, _ in due])})
+        queues.admit(db, {(tenant, queue) for _, tenant, queue in due if queue is not None})
         db.made_ready = True
     return len(due)
 

@@ -1,9 +1,9 @@
 """The writer thread: everything a store does to its file happens here, one transaction at a time.
 
 Callers put operations in an inbox and await their answers. The thread takes all writes that wait,
-runs them as one transaction and answers after the commit; one wake-up per event loop carries all
-its answers. If an operation fails the transaction is done again with a savepoint around each, so
-that it fails its own caller only. If the commit fails, every call in it fails.
+runs them as one transaction and answers after the commit (group commit). If an operation fails the
+transaction is done again with a savepoint around each, so that it fails its own caller only. If the
+commit fails, every call in it fails.
 
 Reads are served outside the transaction, also while another connection holds the write lock.
 """
@@ -11,90 +11,26 @@ Reads are served outside the transaction, also while another connection holds th
 from __future__ import annotations
 
 import asyncio
-import logging
 import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from copy import copy
 from typing import Any
-
-import msgspec
 
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import StoreClosedError, StoreError
 from windlass.store.hints import Hints
-from windlass.stores.sqlite.anchor import Anchor
-from windlass.stores.sqlite.connection import (
-    Session,
-    check_version,
-    is_busy,
-    patiently,
-    translate,
-)
-from windlass.stores.sqlite.holding import Mark
+from windlass.stores.sqlite.connection import Session, check_version, patiently, translate
 from windlass.stores.sqlite.inbox import Inbox
+from windlass.stores.sqlite.lock_pauses import LockPauses
 from windlass.stores.sqlite.locking import begin
-from windlass.stores.sqlite.pace import Pace
+from windlass.stores.sqlite.news import News
+from windlass.stores.sqlite.open_file import Opener, OpenFile
+from windlass.stores.sqlite.operation import Operation, Read, answer, fail_all
 from windlass.stores.sqlite.settle import NotAllHeld
-
-Write = Callable[[Session, int], Any]
-Read = Callable[[Session], Any]
-
-LOOK_SOON = 0.005
-LOOK_LATER = 0.04
-"""Seconds between looks for other processes' commits, while there is a subscriber: soon while
-there is news now and then, later when there was none for a while. Waking up is what it costs."""
-
-_A_WHILE = 2.0
-
-CHECK_AGAIN = 0.05
-"""Seconds after which the path is looked at again, to see whether it still names the open file."""
 
 MOST_ROWS = 2000
 """Rows after which a transaction takes no further operation: others want the lock too."""
-
-_log = logging.getLogger("windlass.sqlite")
-_news = msgspec.json.Decoder(tuple[int, int | None]).decode
-
-
-class Operation:
-    """One call: what to do, and whom to tell.
-
-    `peek` runs first, without the write lock; when it says False there is nothing to write and
-    `nothing` is the answer. `abandoned` is told the result of a write whose caller has gone.
-    """
-
-    __slots__ = ("abandoned", "error", "future", "loop", "nothing", "peek", "read", "result",
-                 "rows", "write")  # fmt: skip
-
-    def __init__(
-        self,
-        write: Write | None = None,
-        read: Read | None = None,
-        *,
-        rows: int = 1,
-        peek: Read | None = None,
-        nothing: Any = None,
-        abandoned: Callable[[Any], None] | None = None,
-    ) -> None:
-        self.write = write
-        self.read = read
-        self.rows = rows
-        self.peek = peek
-        self.nothing = nothing
-        self.abandoned = abandoned
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.future: asyncio.Future[Any] | None = None
-
-    def expect(self) -> asyncio.Future[Any]:
-        """The future that will have the answer, on the running event loop."""
-        self.loop = asyncio.get_running_loop()
-        self.future = self.loop.create_future()
-        return self.future
 
 
 class _Ask:
@@ -112,12 +48,12 @@ class Writer:
         self,
         path: str,
         clock: Clock,
-        open_file: Callable[[bool], tuple[sqlite3.Connection, Anchor]],
+        opener: Opener,
         busy_timeout: float,
         hints: Hints,
     ) -> None:
         self._path = path
-        self._open_file = open_file
+        self._opener = opener
         self._clock = clock
         self._busy_timeout = busy_timeout
         self._inbox: Inbox[Operation | _Ask] = Inbox()
@@ -125,44 +61,41 @@ class Writer:
         self._closing = False
         self._reads: deque[Operation] = deque()
         self._writes: deque[Operation] = deque()
-        self._hints = hints
         self._closed = Operation()
-        self._has_news = False
+        self._news = News(path, clock, hints)
+        self._must_write = False
         """Whether the last transaction made something claimable, so that a claim need not peek."""
-        self._news: int | None = None
-        """The data_version that was looked at last."""
-        self._looked_at = 0.0
-        self._news_at = 0.0
-        self._look_interval = LOOK_SOON
-        self._checked_at = 0.0
-        self._told = ""
-        self._pace = Pace()
-        self._held = 0.0
+        self._pauses = LockPauses()
+        self._held_for = 0.0
+        """Seconds for which the last transaction held the write lock."""
         self._resume_at = 0.0
         self.commits = 0
-        self.looks = 0
         self._thread = threading.Thread(
             target=self._main, name="windlass-sqlite-writer", daemon=True
         )
 
     # ── called by others ──
 
+    @property
+    def looks(self) -> int:
+        return self._news.looks
+
     async def start(self) -> None:
         """Open the file and bring its schema up to date; raises what is wrong with it."""
         opened = Operation()
-        answer = opened.expect()
+        is_open = opened.expect()
         self._inbox.put(opened)
         self._thread.start()
         try:
-            await answer
+            await is_open
         except asyncio.CancelledError:
             self._inbox.put(_CLOSE)
             raise
 
     async def submit(self, operation: Operation) -> Any:
-        answer = operation.expect()
+        answered = operation.expect()
         self.post(operation)
-        return await answer
+        return await answered
 
     def post(self, operation: Operation) -> None:
         """Have it done without waiting for it; from any thread."""
@@ -193,21 +126,23 @@ class Writer:
             self._inbox.put(item)
         try:
             check_version()
-            connection, self._anchor = self._open_file(False)
+            self._file = OpenFile(self._path, self._opener, self._forget_file)
         except BaseException as error:  # whatever it is, `start` must raise it
             opened.error = error
-            _answer([opened])
+            answer([opened])
             return
-        _answer([opened])
-        self._mark = Mark(self._path)
-        db = Session(connection)
+        answer([opened])
         try:
-            self._serve(db)
+            self._serve(self._file.db)
         finally:
-            self._mark.close()
-            db.connection.close()
+            self._file.close()
             self._refuse_the_rest()
-            _answer([self._closed])
+            answer([self._closed])
+
+    def _forget_file(self) -> None:
+        """Another file is used: what is known of the one before does not count."""
+        self._must_write = False
+        self._news.forget()
 
     def _refuse_the_rest(self) -> None:
         """Fail the calls that are left, so that no caller waits for an answer for ever."""
@@ -215,8 +150,8 @@ class Writer:
             self._closing = True
             self._take_all()
         left = [*self._reads, *self._writes]
-        _fail_all(left, StoreClosedError("this store was closed"))
-        _answer(left)
+        fail_all(left, StoreClosedError("this store was closed"))
+        answer(left)
 
     def _serve(self, db: Session) -> None:
         open_for_more = True
@@ -228,61 +163,12 @@ class Writer:
             self._serve_reads(db)
             if self._writes and SYSTEM.monotonic() >= self._resume_at:
                 self._write(db, self._gather([]))
-            self._look(db)
-        if self._anchor.holds():
-            self._checkpoint(db)
-
-    def _checkpoint(self, db: Session) -> None:
-        try:
-            db.control("PRAGMA wal_checkpoint(PASSIVE)")
-        except sqlite3.Error as error:
-            _log.debug("no checkpoint of %s at the end: %s", self._path, error)
-
-    # ── the file ──
-
-    def _check_file(self, db: Session) -> None:
-        """Whether the path still names the file that is open; another in its place is used.
-
-        While there is none, raises what happened to it. Asked again after a while only: each
-        commit looks too, before its callers are answered.
-        """
-        now = SYSTEM.monotonic()
-        if now - self._checked_at < CHECK_AGAIN:
-            return
-        if not self._anchor.holds():
-            self._use_another(db)
-        self._checked_at = now
-
-    def _use_another(self, db: Session) -> None:
-        gone = self._anchor.explain()
-        if not self._anchor.is_replaced():
-            self._tell(gone)
-            raise gone
-        try:
-            connection, anchor = self._open_file(True)
-        except StoreError as error:
-            self._tell(error)
-            raise
-        self._tell(gone)
-        _log.warning("using the file that is there now at %s", self._path)
-        db.connection.close()
-        self._mark.close()
-        self._mark = Mark(self._path)
-        db.use(connection)
-        self._anchor = anchor
-        self._has_news = False
-        self._news = None
-        self._told = ""
-
-    def _tell(self, error: StoreError) -> None:
-        """Say once what happened to the file."""
-        if str(error) != self._told:
-            self._told = str(error)
-            _log.error("%s", error)
+            self._news.look(self._file)
+        self._file.checkpoint()
 
     def _wait(self, pause: float) -> None:
         """Sleep until there is something to do, or for `pause` seconds if that is more than 0."""
-        self._inbox.wait(pause if pause > 0 else self._look_interval if self._hints else None)
+        self._inbox.wait(pause if pause > 0 else self._news.interval)
 
     def _take_all(self) -> bool:
         """Sort what came; False when asked to close."""
@@ -307,11 +193,11 @@ class Writer:
             assert operation.read is not None
             try:
                 if not db.connection.in_transaction:
-                    self._check_file(db)
+                    self._file.check()
                 operation.result = self._read(db, operation.read)
             except Exception as error:  # it belongs to the caller
                 operation.error = error
-        _answer(served)
+        answer(served)
 
     def _read(self, db: Session, read: Read) -> Any:
         return patiently(lambda: read(db), self._path, limit=self._busy_timeout)
@@ -329,36 +215,24 @@ class Writer:
 
     def _write(self, db: Session, batch: list[Operation]) -> None:
         try:
-            self._check_file(db)
+            self._file.check()
         except StoreError as error:
-            _fail_all(batch, error)
-            _answer(batch)
+            fail_all(batch, error)
+            answer(batch)
             return
-        if not self._has_news and all(operation.peek is not None for operation in batch):
+        if not self._must_write and all(operation.peek is not None for operation in batch):
             batch = self._peek(db, batch)
             if not batch:
                 return
-        self._has_news = False
+        self._must_write = False
         try:
-            made_ready = self._commit(db, batch)
+            self._must_write = self._commit(db, batch)
         except Exception as error:  # it belongs to the callers
-            _fail_all(batch, self._plainly(error))
-            made_ready = False
-        self._has_news = made_ready
-        _answer(batch)
-        if made_ready:
-            self._hints.ready()
-        if db.made_scheduled and self._hints:
-            self._hint_due(db)
+            fail_all(batch, self._file.explain(error))
+        answer(batch)
+        self._news.tell(db, made_ready=self._must_write)
         now = SYSTEM.monotonic()
-        self._resume_at = now + self._pace.pause(db.waited, db.met_stranger, self._held, now)
-
-    def _plainly(self, error: Exception) -> Exception:
-        """What went wrong, as callers are told: what happened to the file goes before all else."""
-        if not self._anchor.holds():
-            self._checked_at = 0.0
-            return self._anchor.explain()
-        return translate(error, self._path) if isinstance(error, sqlite3.Error) else error
+        self._resume_at = now + self._pauses.pause(db.waited, db.met_stranger, self._held_for, now)
 
     def _peek(self, db: Session, batch: list[Operation]) -> list[Operation]:
         """Answer those that have nothing to write; the others."""
@@ -376,7 +250,7 @@ class Writer:
             else:
                 operation.result = operation.nothing
                 answered.append(operation)
-        _answer(answered)
+        answer(answered)
         return left
 
     def _commit(self, db: Session, batch: list[Operation]) -> bool:
@@ -384,7 +258,7 @@ class Writer:
         try:
             return self._transact(db, batch)
         finally:
-            self._mark.clear()
+            self._file.notice.withdraw()
 
     def _transact(self, db: Session, batch: list[Operation]) -> bool:
         db.careful = False
@@ -405,8 +279,8 @@ class Writer:
             _roll_back(db)
             raise
         self.commits += 1
-        self._anchor.require()  # else a process that opens the path now would not find the rows
-        self._held = SYSTEM.monotonic() - began_at
+        self._file.require()  # else a process that opens the path now would not find the rows
+        self._held_for = SYSTEM.monotonic() - began_at
         return db.made_ready
 
     def _begin(self, db: Session) -> int:
@@ -415,7 +289,7 @@ class Writer:
             self._serve_reads(db)
 
         db.made_ready = db.made_scheduled = False
-        return begin(db, self._clock, self._path, self._busy_timeout, self._mark, meanwhile)
+        return begin(db, self._clock, self._path, self._busy_timeout, self._file.notice, meanwhile)
 
     def _take_reads(self, delay: float) -> None:
         """New operations while the lock is awaited; being asked to close is kept for later."""
@@ -447,88 +321,8 @@ class Writer:
                 )
             db.control("RELEASE operation")
 
-    # ── hints ──
-
-    def _look(self, db: Session) -> None:
-        """Tell subscribers when another connection committed something worth a claim, and when
-        the next job is due, which that commit may have changed."""
-        now = SYSTEM.monotonic()
-        if not self._hints or now - self._looked_at < self._look_interval * 0.9:
-            return
-        self._looked_at = now
-        self.looks += 1
-        try:
-            self._check_file(db)
-            version = db.connection.execute("PRAGMA data_version").fetchone()[0]
-            if self._news == version:
-                if now - self._news_at > _A_WHILE:
-                    self._look_interval = LOOK_LATER
-                return
-            self._look_interval = LOOK_SOON
-            self._news_at = now
-            is_first, news = self._news is None, _news(db.value("peek_news"))
-        except sqlite3.Error as error:
-            if not is_busy(error):
-                _log.warning("cannot look for news in %s: %s", self._path, error)
-            return
-        except StoreError:
-            return  # told when it was found out
-        self._news = version
-        ready, due = news
-        if ready or is_first:
-            self._hints.ready()
-        self._tell_due(due)
-
-    def _hint_due(self, db: Session) -> None:
-        """Tell subscribers when the next job is due, after one was scheduled here."""
-        try:
-            self._tell_due(db.value("next_due"))
-        except sqlite3.Error as error:  # what was scheduled is committed: a poll will find it
-            _log.debug("cannot read the next due time in %s: %s", self._path, error)
-
-    def _tell_due(self, due: int | None) -> None:
-        if due is not None:
-            self._hints.due(max(0.0, (due - self._clock.now()) / 1e6))
-
 
 def _roll_back(db: Session) -> None:
     """Undo the transaction; SQLite has done so itself after some errors."""
     if db.connection.in_transaction:
         db.control("ROLLBACK")
-
-
-def _fail_all(batch: Iterable[Operation], error: BaseException) -> None:
-    """Each caller gets an exception of its own: a traceback grows where it is raised."""
-    for operation in batch:
-        operation.error = copy(error)
-
-
-def _answer(operations: Iterable[Operation]) -> None:
-    """Wake each event loop once for all the answers it is owed."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Operation]] = {}
-    for operation in operations:
-        if operation.loop is not None:
-            by_loop.setdefault(operation.loop, []).append(operation)
-    for loop, owed in by_loop.items():
-        try:
-            loop.call_soon_threadsafe(_deliver, owed)
-        except RuntimeError:
-            # The loop was closed: no caller waits there any more.
-            for operation in owed:
-                _abandon(operation)
-
-
-def _deliver(owed: list[Operation]) -> None:
-    for operation in owed:
-        future = operation.future
-        if future is None or future.done():
-            _abandon(operation)
-        elif operation.error is not None:
-            future.set_exception(operation.error)
-        else:
-            future.set_result(operation.result)
-
-
-def _abandon(operation: Operation) -> None:
-    if operation.abandoned is not None and operation.error is None:
-        operation.abandoned(operation.result)

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import psycopg
 
 from windlass.errors import StoreError, WindlassError
-from windlass.stores.postgres.connection import Address, is_lost, one_line
-from windlass.stores.postgres.crew import Call, Crew
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.call_threads import Call, CallThreads
+from windlass.stores.postgres_connections.failures import is_lost, one_line
 
 T = TypeVar("T")
 
@@ -36,10 +37,10 @@ def refused(error: psycopg.Error, where: str, table: str) -> StoreError:
     return StoreError(f"{where} refused a statement on {table}: {one_line(error)}")
 
 
-class TableCrew(Crew):
+class TableCallThreads(CallThreads):
     """Says of which table a statement was refused."""
 
-    def __init__(self, address: Address, borrow: Any, table: str) -> None:
+    def __init__(self, address: ServerAddress, borrow: Any, table: str) -> None:
         super().__init__(address, borrow)
         self._table = table
 

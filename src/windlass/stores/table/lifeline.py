@@ -10,8 +10,8 @@ from typing import Any
 
 from windlass.errors import StoreError
 from windlass.store.records import Lease, LostReason, Renewal
-from windlass.stores.postgres.connection import Address
-from windlass.stores.postgres.lifeline import BoundedLifeline
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.lifeline import BoundedLifeline
 from windlass.stores.table.faults import explained, is_of_a_row
 from windlass.stores.table.statements import Statements
 
@@ -25,7 +25,7 @@ class TableLifeline(BoundedLifeline):
     """One statement writes the heartbeats of all rows; it does not wait for locked ones."""
 
     def __init__(
-        self, address: Address, statements: Statements, now: Callable[[], datetime | None]
+        self, address: ServerAddress, statements: Statements, now: Callable[[], datetime | None]
     ) -> None:
         super().__init__(address)
         self._statements = statements

@@ -11,8 +11,9 @@ import psycopg
 from psycopg import errors, sql
 
 from windlass.errors import ConfigError
-from windlass.stores.postgres.connection import Address, one_line
-from windlass.stores.postgres.crew import fetch_row, fetch_rows
+from windlass.stores.postgres_connections.address import ServerAddress
+from windlass.stores.postgres_connections.call_threads import fetch_row, fetch_rows
+from windlass.stores.postgres_connections.failures import one_line
 from windlass.stores.table.columns import COLUMNS, INTEGER, STATES, TEXT, Column, Columns
 from windlass.stores.table.names import Relation, parse_relation, quote
 from windlass.stores.table.options import TableOptions
@@ -101,7 +102,7 @@ class _Found:
 
 def examine_at(url: str, options: TableOptions[Any]) -> Examined:
     """`examine` on a connection of its own."""
-    with Address(url).connect() as connection:
+    with ServerAddress(url).connect() as connection:
         return examine(connection, options)
 
 

@@ -70,6 +70,7 @@ class Statements:
         self.reset = self._make_reset()
         self.to_reset = self._make_to_reset()
         self.retire = self._make_retire()
+        self.has_rows = self._make_has_rows()
         self.log = self._make_log()
         self.relog = self._make_relog()
         self.may_log = self._make_may_log()
@@ -475,6 +476,18 @@ class Statements:
             not_canceled=self._not_canceled,
         )
 
+    def _make_has_rows(self) -> sql.Composed | None:
+        """Whether a worker still holds rows."""
+        if "worker_hostname" not in self._columns:
+            return None
+        return self._sql(
+            """
+            SELECT EXISTS (
+              SELECT FROM {table} AS r
+              WHERE {r_state} = 'processing' AND {r_worker_hostname} = %(worker)s)
+            """
+        )
+
     # ── logs ──
 
     def _make_log(self) -> sql.Composed | None:
@@ -566,8 +579,8 @@ class Statements:
             for name in ("worker_hostname", "execution_logs")
         }
         which: list[sql.Composable] = [sql.SQL("true")]
-        if wanted.after:
-            which.append(sql.SQL("{} > {}").format(parts["id"], sql.Literal(wanted.after)))
+        if wanted.after is not None:
+            which.append(sql.SQL("{} < {}").format(parts["id"], sql.Literal(wanted.after)))
         if wanted.ids is not None:
             ids = sql.Literal(list(wanted.ids))
             which.append(sql.SQL("{} = ANY ({}::bigint[])").format(parts["id"], ids))
@@ -590,7 +603,7 @@ class Statements:
                 WHEN {state} = 'completed' THEN 'completed'
                 ELSE 'blocked'
               END AS state) AS windlass_seen
-            WHERE {which} ORDER BY {id} LIMIT {limit}
+            WHERE {which} ORDER BY {id} DESC LIMIT {limit}
             """
         ).format(
             table=self._table.identifier,

@@ -12,7 +12,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-import msgspec
 import psycopg
 from psycopg import conninfo, sql
 from psycopg.rows import tuple_row
@@ -26,7 +25,7 @@ from windlass.errors import (
     StoreError,
 )
 from windlass.model import payload as payloads
-from windlass.model.job import Job, JobState
+from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.model.retry import Retry
 from windlass.observe.urls import without_password
 from windlass.store.defaults import WorkDefaults
@@ -34,71 +33,43 @@ from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import Lifeline, Listening, Transaction
 from windlass.store.records import (
     RELEASE,
-    Cancel,
     Capabilities,
     ClaimRequest,
-    Complete,
-    Fail,
     JobFilter,
     Lease,
     Note,
     Outcome,
     Reaped,
-    Release,
     Settled,
     Verdict,
 )
-from windlass.stores.postgres.connection import one_line
-from windlass.stores.postgres.crew import Crew, fetch_rows
-from windlass.stores.postgres.handlers import Borrowed, HandlerConnections
-from windlass.stores.postgres.transaction import open_transaction
-from windlass.stores.postgres.under_way import UnderWay
+from windlass.stores.postgres_connections.call_threads import CallThreads, fetch_rows
+from windlass.stores.postgres_connections.failures import one_line
+from windlass.stores.postgres_connections.handlers import Borrowed, HandlerConnections
+from windlass.stores.postgres_connections.transaction import open_transaction
+from windlass.stores.postgres_connections.under_way import UnderWay
 from windlass.stores.table import setup
-from windlass.stores.table.faults import TableCrew, is_of_a_row, refused
+from windlass.stores.table.faults import TableCallThreads, is_of_a_row
 from windlass.stores.table.lifeline import TableLifeline
 from windlass.stores.table.names import parse_relation
 from windlass.stores.table.options import Fragment, TableOptions
+from windlass.stores.table.outcomes import RowEnding, settle_values, settled
+from windlass.stores.table.records import Row, RowLease
 from windlass.stores.table.statements import Statements
 
 R = TypeVar("R")
 
-_STATES = {
-    "queued": JobState.READY,
-    "processing": JobState.RUNNING,
-    "errored": JobState.SCHEDULED,
-    "due": JobState.READY,  # errored, and to be tried again at once
-    "failed": JobState.FAILED,
-    "completed": JobState.COMPLETED,
-    "canceled": JobState.CANCELLED,
-}
 _BUSY_LIMIT = 2.0
 _BUSY_PAUSE = 0.05
 _logger = logging.getLogger("windlass")
-
-
-class Row(msgspec.Struct, frozen=True):
-    """What was selected of a row, and what its columns are called."""
-
-    names: tuple[str, ...]
-    values: tuple[Any, ...]
 
 
 Found = dict[int, Row | Exception]
 """What was read of each row, or why it could not be."""
 
 
-class RowLease(Lease):
-    """A lease that carries the row, of which the worker makes the record when it runs it: a row
-    that `scan` or psycopg cannot read fails alone."""
-
-    row: Any = None
-    options: Any = None
-
-    @property
-    def record(self) -> Any:
-        if isinstance(self.row, Exception):
-            raise self.row
-        return _record(self.options, self.row)
+_RETIRE_PAUSES = (0.01, 0.02, 0.04, 0.08)
+"""Seconds between the tries of a worker that retires. Rows that stay locked are for resetters."""
 
 
 class TableStore(Generic[R]):
@@ -127,7 +98,7 @@ class TableStore(Generic[R]):
         self._clock = clock
         url, pool = _address(place)
         self._handlers = HandlerConnections(url, pool, max_pool_size, prepared_statements)
-        self._crew: Crew | None = None
+        self._threads: CallThreads | None = None
         self._statements: Statements
         self._hints = Hints()
         self._lifelines: list[TableLifeline] = []
@@ -158,32 +129,34 @@ class TableStore(Generic[R]):
         ConfigError says everything that does not fit, and how to mend it; what is only unwise is
         logged.
         """
-        if self._crew is not None:
+        if self._threads is not None:
             return
-        crew = TableCrew(self._handlers.address, self._handlers.borrow_for_store, self.table.text)
+        threads = TableCallThreads(
+            self._handlers.address, self._handlers.borrow_for_store, self.table.text
+        )
         try:
-            examined = await crew.run(lambda it: setup.examine(it, self.options))
+            examined = await threads.run(lambda it: setup.examine(it, self.options))
             for warning in (*self.options.warnings, *examined.warnings):
                 _logger.warning("%s: %s", self.options.name, warning)
             examined.refuse_problems(self.table.text)
             statements = examined.statements
-            await crew.run(lambda it: setup.try_out(it, statements, self.options))
+            await threads.run(lambda it: setup.try_out(it, statements, self.options))
         except BaseException:
-            await asyncio.to_thread(crew.close)
+            await asyncio.to_thread(threads.close)
             raise
-        if self._crew is not None:
-            await asyncio.to_thread(crew.close)
+        if self._threads is not None:
+            await asyncio.to_thread(threads.close)
             return
-        self._crew, self._statements = crew, statements
+        self._threads, self._statements = threads, statements
         self._handlers.open()
 
     async def close(self) -> None:
-        crew, self._crew = self._crew, None
+        threads, self._threads = self._threads, None
         for lifeline in self._lifelines:
             await asyncio.to_thread(lifeline.close)
         self._lifelines.clear()
-        if crew is not None:
-            await asyncio.to_thread(crew.close)
+        if threads is not None:
+            await asyncio.to_thread(threads.close)
             await asyncio.to_thread(self._handlers.close)
 
     async def __aenter__(self) -> TableStore[R]:
@@ -198,10 +171,10 @@ class TableStore(Generic[R]):
     ) -> None:
         await self.close()
 
-    def _open_crew(self) -> Crew:
-        if self._crew is None:
+    def _open_threads(self) -> CallThreads:
+        if self._threads is None:
             raise StoreClosedError("this store is not open; write `async with TableStore(…)`")
-        return self._crew
+        return self._threads
 
     @property
     def _now(self) -> datetime | None:
@@ -209,7 +182,7 @@ class TableStore(Generic[R]):
         return None if self._clock is SYSTEM else to_datetime(self._clock.now())
 
     async def now(self) -> int:
-        [now] = await self._open_crew().row(
+        [now] = await self._open_threads().row(
             "SELECT (extract(epoch FROM coalesce(%s, clock_timestamp())) * 1000000)::bigint",
             [self._now],
         )
@@ -232,9 +205,11 @@ class TableStore(Generic[R]):
     # ── workers ──
 
     async def claim(self, request: ClaimRequest) -> list[Lease]:
-        if self.options.name not in request.tasks or request.limit < 1:
+        is_ours = request.tasks is None or self.options.name in request.tasks
+        is_ours = is_ours and (request.tenants is None or DEFAULT_TENANT in request.tenants)
+        if not is_ours or request.limit < 1:
             return []
-        call = self._open_crew().submit(self._claim_now, request)
+        call = self._open_threads().submit(self._claim_now, request)
         self._under_way.add(call, request.worker)
         try:
             return await asyncio.shield(asyncio.wrap_future(call))
@@ -266,7 +241,7 @@ class TableStore(Generic[R]):
                     raise
             return take(connection, self._read_one_by_one)
 
-        taken, found = self._open_crew().call(take_readable)
+        taken, found = self._open_threads().call(take_readable)
         by_id = {row[0]: row for row in taken}
         return [self._lease(request.worker, by_id[id_], row) for id_, row in found.items()]
 
@@ -318,39 +293,26 @@ class TableStore(Generic[R]):
 
     def _hand_back(self, call: Future[list[Lease]], worker: str) -> None:
         """Release the jobs of a claim whose caller was cancelled: no slot will run them."""
-        if call.cancelled() or call.exception() is not None or self._crew is None:
+        if call.cancelled() or call.exception() is not None or self._threads is None:
             return
         released: list[tuple[Lease, Outcome]] = [(lease, RELEASE) for lease in call.result()]
         if released:
             with contextlib.suppress(StoreError):
-                self._under_way.add(self._crew.submit(self._settle_now, released), worker)
+                self._under_way.add(self._threads.submit(self._settle_now, released), worker)
 
     async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
-        crew = self._open_crew()
+        threads = self._open_threads()
         if not settlements:
             return []
-        return await asyncio.wrap_future(crew.submit(self._settle_now, settlements))
+        return await asyncio.wrap_future(threads.submit(self._settle_now, settlements))
 
     def _settle_now(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
-        values = self._settle_values(settlements)
-        rows = self._open_crew().call(
+        values = settle_values(settlements, self._now)
+        rows = self._open_threads().call(
             lambda connection: fetch_rows(connection, self._statements.settle, values)
         )
         words = dict(rows)
-        return [_settled(words[place]) for place in range(len(settlements))]
-
-    def _settle_values(self, settlements: Sequence[tuple[Lease, Outcome]]) -> dict[str, Any]:
-        outcomes = [
-            {
-                "place": place,
-                "id": lease.job_id,
-                "token": lease.token,
-                "worker": lease.worker,
-                **_encoded(outcome),
-            }
-            for place, (lease, outcome) in enumerate(settlements)
-        ]
-        return {"outcomes": msgspec.json.encode(outcomes).decode(), "now": self._now}
+        return [settled(words[place]) for place in range(len(settlements))]
 
     async def note(self, lease: Lease, note: Note) -> Verdict:
         """An entry goes to `execution_logs`; progress has no column, and is not kept."""
@@ -376,10 +338,10 @@ class TableStore(Generic[R]):
             "entry": entry,
             "number": number,
         }
-        crew = self._open_crew()
-        if rows := await crew.rows(statement, values):
+        threads = self._open_threads()
+        if rows := await threads.rows(statement, values):
             return Verdict.APPLIED, rows[0][0]
-        if not (rows := await crew.rows(may_log, values)):
+        if not (rows := await threads.rows(may_log, values)):
             return Verdict.MISSING, 0
         return (Verdict.BUSY if rows[0][0] else Verdict.LOST), 0
 
@@ -415,29 +377,36 @@ class TableStore(Generic[R]):
         return written
 
     def lifeline(self) -> Lifeline:
-        self._open_crew()
+        self._open_threads()
         lifeline = TableLifeline(self._handlers.address, self._statements, lambda: self._now)
         self._lifelines = [*(it for it in self._lifelines if not it.is_closed), lifeline]
         return lifeline
 
     def connection(self) -> Borrowed:
-        self._open_crew()
+        self._open_threads()
         return self._handlers.borrow()
 
     def transaction(self, lease: Lease) -> AbstractContextManager[Transaction]:
-        self._open_crew()
-        return open_transaction(
-            self._handlers.lend(), self._handlers.address, _RowEnding(self, lease)
-        )
+        self._open_threads()
+        address = self._handlers.address
+        ending = RowEnding(self._statements, lease, address.name, lambda: self._now)
+        return open_transaction(self._handlers.lend(), address, ending)
 
     async def retire(self, worker: str) -> None:
         await self._under_way.ended(worker)
-        statement = self._statements.retire
-        values = {"worker": worker, "now": self._now}
-        if statement is not None:
-            await self._open_crew().run(
-                lambda connection: connection.execute(statement, values).rowcount
+        statement, has_rows = self._statements.retire, self._statements.has_rows
+        if statement is None or has_rows is None:
+            return
+        # A rival's claim may have locked a row for a moment, on its way to rows that it may take.
+        for pause in (*_RETIRE_PAUSES, None):
+            values = {"worker": worker, "now": self._now}
+            await self._open_threads().run(
+                lambda connection: connection.execute(statement, values).rowcount  # noqa: B023
             )
+            [is_left] = await self._open_threads().row(has_rows, values)
+            if not is_left or pause is None:
+                return
+            await asyncio.sleep(pause)
 
     # ── upkeep ──
 
@@ -451,7 +420,7 @@ class TableStore(Generic[R]):
             "message": self.options.reset_failure_message,
             "now": self._now,
         }
-        rows = await self._open_crew().run(lambda connection: self._reset(connection, values))
+        rows = await self._open_threads().run(lambda connection: self._reset(connection, values))
         if rows:
             self.hint()
         return Reaped(
@@ -486,38 +455,43 @@ class TableStore(Generic[R]):
 
     async def promote(self, limit: int) -> int:
         """Rows need no promotion: a claim looks at `process_after` itself."""
-        self._open_crew()
+        self._open_threads()
         return 0
 
     async def next_due(self) -> float | None:
         """No worker is told when a row becomes due: workers look every `interval`."""
-        self._open_crew()
+        self._open_threads()
         return None
 
     async def prune(self, limit: int) -> int:
         """What is finished is the user's to keep or to delete."""
-        self._open_crew()
+        self._open_threads()
         return 0
 
     # ── operators ──
 
-    async def get(self, job_id: int) -> Job | None:
+    async def get(self, job_id: int, tenant: str | None = None) -> Job | None:
         """A row as a job; its own columns are not in it."""
-        jobs = await self.find(JobFilter(ids=(job_id,), limit=1))
+        jobs = await self.find(JobFilter(ids=(job_id,), limit=1, tenant=tenant))
         return jobs[0] if jobs else None
 
     async def find(self, wanted: JobFilter, conditions: Sequence[Fragment] = ()) -> list[Job]:
-        """Rows as jobs, page by page: the ids go up, and the next page is `after` the last.
+        """Rows as jobs, page by page, the newest first; the next page is `after` the last id.
 
         A row that waits is `scheduled` until its time has come, then `ready`; one that errored is
         `failed` where retries are off; one in a state that is not ours is `blocked`. `conditions`
-        are in your own columns, as in the options; `queue` and `key` are of other stores, and find
-        nothing.
+        are in your own columns, as in the options; `queue`, `key` and tenants are of other stores,
+        and find nothing.
         """
-        crew = self._open_crew()
-        if wanted.task not in (None, self.options.name) or wanted.queue or wanted.key:
+        threads = self._open_threads()
+        if (
+            wanted.task not in (None, self.options.name)
+            or wanted.queue
+            or wanted.key
+            or wanted.tenant
+        ):
             return []
-        rows = await crew.rows(self._statements.jobs(wanted, conditions, self._now))
+        rows = await threads.rows(self._statements.jobs(wanted, conditions, self._now))
         return [self._job(row) for row in rows]
 
     def _job(self, row: Sequence[Any]) -> Job:
@@ -555,13 +529,13 @@ class TableStore(Generic[R]):
 
         StoreBusyError names the rows that a transaction has locked; the others are cancelled.
         """
-        crew = self._open_crew()
+        threads = self._open_threads()
         patience = _Patience()
         changed: list[int] = []
         left = list(ids)
         while True:
             values = {"ids": left, "now": self._now}
-            rows = await crew.rows(self._statements.cancel, values)
+            rows = await threads.rows(self._statements.cancel, values)
             changed += [id_ for id_, is_done in rows if is_done]
             left = [id_ for id_, is_done in rows if not is_done]
             if not left:
@@ -572,7 +546,7 @@ class TableStore(Generic[R]):
 
     async def counts(self) -> dict[str, int]:
         """How many rows that the view shows are in each state; it reads the whole table."""
-        return dict(await self._open_crew().rows(self._statements.count))
+        return dict(await self._open_threads().rows(self._statements.count))
 
     async def queued_count(self) -> int:
         """Rows that wait: queued, and errored where they are tried again."""
@@ -582,7 +556,7 @@ class TableStore(Generic[R]):
 
     async def max_duration_in_queue(self) -> float:
         """Seconds for which the longest waiting row has been due; 0 if none is."""
-        [seconds] = await self._open_crew().row(self._statements.oldest, {"now": self._now})
+        [seconds] = await self._open_threads().row(self._statements.oldest, {"now": self._now})
         return max(0.0, float(seconds or 0.0))
 
 
@@ -598,82 +572,6 @@ class _Patience:
             return False
         await asyncio.sleep(_BUSY_PAUSE)
         return True
-
-
-class _RowEnding:
-    """The end of a delivery in the handler's own transaction."""
-
-    def __init__(self, store: TableStore[Any], lease: Lease) -> None:
-        self.job_id = lease.job_id
-        self._store = store
-        self._lease = lease
-
-    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Verdict, str]:
-        values = self._store._settle_values([(self._lease, outcome)])
-        try:
-            cursor.execute(self._store._statements.settle, values)
-        except psycopg.ProgrammingError as error:
-            where = self._store._handlers.address.name
-            raise refused(error, where, self._store.table.text) from error
-        [word] = [word for _, word in cursor.fetchall()]
-        cursor.execute("SELECT pg_current_xact_id()::text")
-        [number] = cursor.fetchone() or ("",)
-        return _settled(word).verdict, number
-
-    def is_running(self, connection: psycopg.Connection[Any]) -> bool:
-        values = {
-            "ids": [self._lease.job_id],
-            "tokens": [self._lease.token],
-            "workers": [self._lease.worker],
-        }
-        answers = dict(fetch_rows(connection, self._store._statements.check, values))
-        return answers.get(self._lease.job_id, "held") in ("held", "cancel")
-
-
-def _encoded(outcome: Outcome) -> dict[str, Any]:
-    match outcome:
-        case Complete():
-            return {"kind": "complete"}
-        case Fail():
-            return {
-                "kind": "fail",
-                "error": outcome.error,
-                "delay": outcome.delay,
-                "run_at": outcome.run_at,
-                "max_attempts": outcome.max_attempts,
-                "final": outcome.final,
-            }
-        case Release():
-            return {"kind": "release"}
-        case Cancel():
-            return {"kind": "cancel"}
-
-
-def _settled(word: str) -> Settled:
-    match word:
-        case "lost" | "missing" | "busy":
-            return Settled(Verdict(word))
-        case _:
-            return Settled(Verdict.APPLIED, _STATES[word])
-
-
-def _record(options: TableOptions[R], row: Row) -> Any:
-    scan: Any = options.scan
-    fields = options.field_names
-    if fields is not None:
-        if len(row.values) > len(fields):
-            raise ConfigError(
-                f"{len(row.values)} columns are selected, but {scan.__name__} has only"
-                f" {len(fields)} fields"
-            )
-        return scan(**dict(zip(fields, row.values, strict=False)))
-    by_name = dict(zip(row.names, row.values, strict=True))
-    if len(by_name) < len(row.names):
-        [twice, *_] = [name for name in row.names if row.names.count(name) > 1]
-        raise ConfigError(
-            f"two of column_expressions are called {twice}; name them: '(SELECT …) AS name'"
-        )
-    return by_name if scan is None else scan(by_name)
 
 
 def _address(place: Any) -> tuple[str, Any]:

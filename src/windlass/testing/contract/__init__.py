@@ -27,6 +27,7 @@ from windlass.testing.contract import (
     concurrency,
     crash,
     enqueue,
+    expire,
     history,
     keys,
     leases,
@@ -41,6 +42,8 @@ from windlass.testing.contract import (
     schedules_at_once,
     schedules_fire,
     settle,
+    strict,
+    tenants,
     transactions,
 )
 from windlass.testing.contract.case import Case, StoreFactory, run
@@ -53,10 +56,12 @@ _GROUPS = (
     enqueue,
     keys,
     queues,
+    strict,
     claim,
     settle,
     leases,
     reap,
+    expire,
     clock_jumps,
     batches,
     notes,
@@ -71,6 +76,7 @@ _GROUPS = (
     concurrency,
     schedules_at_once,
     transactions,
+    tenants,
 )
 
 

@@ -324,3 +324,40 @@ async def a_worker_may_claim_again_while_it_runs(kit: Kit) -> None:
     assert [lease.job_id for lease in first + second] == ids(jobs)
     await kit.store.settle([(lease, COMPLETE) for lease in second + first])
     assert await kit.ids() == []
+
+
+@case
+async def of_every_task(kit: Kit) -> None:
+    jobs = await kit.add_many(
+        {"task": "b", "priority": 1},
+        {"task": "a", "queue": "q"},
+        {"task": "c", "queue": "q"},
+        {"task": "d", "delay": 60_000_000},
+        {"task": "e", "flags": ("f",)},
+        {"task": "a", "priority": -1},
+    )
+    taken = await kit.claimed(tasks=None, forbidden_flags=("f",))
+    assert taken == [jobs[5].id, jobs[1].id, jobs[0].id]
+    assert await kit.claim(tasks=None, forbidden_flags=("f",), past_heads=True) == []
+    assert await kit.claimed(tasks=None) == [jobs[4].id]
+
+
+@case
+async def of_every_task_but_paused_ones(kit: Kit) -> None:
+    _, free = await kit.add_many({"task": "a"}, {"task": "b"})
+    await kit.store.pause(task="a")
+    assert await kit.claimed(tasks=None) == [free.id]
+
+
+@case
+async def of_every_task_past_a_head_it_may_not_run(kit: Kit) -> None:
+    _, behind = await kit.add_many({"task": "a", "queue": "q", "flags": ("f",)}, {"queue": "q"})
+    assert await kit.claimed(tasks=None, forbidden_flags=("f",), past_heads=True) == [behind.id]
+
+
+@case
+async def suspects_of_every_task(kit: Kit) -> None:
+    job = await kit.add(task="a")
+    await kit.claim(tasks=None)
+    await kit.crash()
+    assert await kit.claimed(tasks=None, suspects=1) == [job.id]

@@ -17,6 +17,7 @@ from windlass.store.records import (
     COMPLETE,
     RELEASE,
     ClaimRequest,
+    Fail,
     Lease,
     Outcome,
     Settled,
@@ -349,3 +350,54 @@ async def handing_back_and_claiming_loses_nothing(kit: Kit) -> None:
     await compete(kit, work)
     seen = [await kit.get(job.id) for job in jobs]
     assert [(job.state, job.attempts) for job in seen] == [(JobState.READY, 0)] * 12
+
+
+@case
+async def a_strict_queue_keeps_its_order_through_failures(kit: Kit) -> None:
+    """Every job fails once; whichever rival claims, none starts before the one ahead is done."""
+    jobs = await kit.store.enqueue([kit.new(queue="q", is_strict=1) for _ in range(12)])
+    told: list[tuple[int, str]] = []
+    failed: set[int] = set()
+
+    async def work(number: int, store: Store) -> None:
+        while sum(word == "completed" for _, word in tuple(told)) < len(jobs):
+            for lease in await _claim(store, f"w{number}"):
+                is_first = lease.job_id not in failed
+                failed.add(lease.job_id)
+                told.append((lease.job_id, "failed" if is_first else "completed"))
+                await _settle(store, [(lease, Fail("once") if is_first else COMPLETE)])
+
+    await compete(kit, work, rivals=3)
+    assert told == [(job.id, word) for job in jobs for word in ("failed", "completed")]
+
+
+@case
+async def a_task_that_is_paused_for_a_tenant_and_resumed_loses_no_job(kit: Kit) -> None:
+    """Claims for all tenants meet the paused jobs while an operator pauses and resumes them."""
+    jobs = await kit.store.enqueue(
+        [
+            kit.new(tenant=("", "acme", "bond")[n % 3], queue=f"q{n}" if n % 4 == 0 else None)
+            for n in range(60)
+        ]
+    )
+    taken: Counter[int] = Counter()
+    is_over = threading.Event()
+
+    async def operate(store: Store) -> None:
+        for _ in range(25):
+            await store.pause(task="t", tenant="acme")
+            await store.resume(task="t", tenant="acme")
+        is_over.set()
+
+    async def work(number: int, store: Store) -> None:
+        if number == 0:
+            await operate(store)
+            return
+        while not is_over.is_set() or len(taken) < len(jobs):
+            for lease in await _claim(store, f"w{number}", limit=3):
+                taken[lease.job_id] += 1
+                await _settle(store, [(lease, COMPLETE)])
+
+    await compete(kit, work)
+    assert taken == dict.fromkeys(ids(jobs), 1)
+    assert await kit.ids(limit=100) == []

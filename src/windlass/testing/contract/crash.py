@@ -15,7 +15,6 @@ from windlass.store.records import (
     RELEASE,
     Complete,
     Fail,
-    JobFilter,
     Note,
     Paused,
     Verdict,
@@ -50,7 +49,7 @@ VERBS = (
     "unlock",
     "pause",
     "delete_failed",
-    "know",
+    "register",
     "fire",
     "pause_schedule",
     "resume_schedule",
@@ -120,11 +119,11 @@ async def _do(kit: Kit, verb: str) -> None:
 async def _do_with_a_schedule(kit: Kit, verb: str) -> None:
     store = kit.store
     wanted = Schedule(identifier="s", task="t", pattern="* * * * *", payload={"n": "ü"})
-    [known, _] = await store.know([wanted, replace(wanted, identifier="other")])
+    [known, _] = await store.register([wanted, replace(wanted, identifier="other")])
     kit.clock.advance(5)
     match verb:
-        case "know":
-            await store.know([replace(wanted, task="x"), replace(wanted, identifier="new")])
+        case "register":
+            await store.register([replace(wanted, task="x"), replace(wanted, identifier="new")])
         case "fire":
             until = kit.micros(-1)
             fired = await store.fire("s", known.floor_at, until, [kit.new(run_at=until)] * 2)
@@ -146,7 +145,7 @@ async def _all(
     list[Job], dict[JobState, int], Paused, list[WorkerInfo], float | None, list[KnownSchedule]
 ]:
     store = kit.store
-    jobs = await store.find(JobFilter())
+    jobs = await kit.jobs()
     return (
         jobs,
         await store.counts(),

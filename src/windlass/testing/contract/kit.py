@@ -100,13 +100,14 @@ class Kit:
     async def claim(
         self,
         limit: int = 10,
-        tasks: Sequence[str] = ("t",),
+        tasks: Sequence[str] | None = ("t",),
         worker: str = "w",
         store: Store | None = None,
         **options: Any,
     ) -> list[Lease]:
+        named = None if tasks is None else tuple(tasks)
         request = ClaimRequest(
-            worker=worker, tasks=tuple(tasks), limit=limit, **{"lease": LEASE, **options}
+            worker=worker, tasks=named, limit=limit, **{"lease": LEASE, **options}
         )
         return await (store or self.store).claim(request)
 
@@ -165,8 +166,16 @@ class Kit:
         job = await self.store.get(job_id)
         return job.state if job else None
 
+    async def page(self, **wanted: Any) -> list[int]:
+        """The ids that a list shows, in its order."""
+        return ids(await self.store.find(JobFilter(**wanted)))
+
+    async def jobs(self, **wanted: Any) -> list[Job]:
+        """The oldest first, unlike a list."""
+        return list(reversed(await self.store.find(JobFilter(**wanted))))
+
     async def ids(self, **wanted: Any) -> list[int]:
-        return [job.id for job in await self.store.find(JobFilter(**wanted))]
+        return ids(await self.jobs(**wanted))
 
 
 def ids(jobs: Sequence[Job]) -> list[int]:

@@ -75,7 +75,9 @@ async def _schedule(kit: Kit, verb: str, seconds: float) -> list[float | None]:
     """What subscribers hear when a job is given a time that many seconds from now."""
     heard: list[float | None] = []
     if verb == "fire":
-        [known] = await kit.store.know([Schedule(identifier="s", task="t", pattern="* * * * *")])
+        [known] = await kit.store.register(
+            [Schedule(identifier="s", task="t", pattern="* * * * *")]
+        )
         kit.clock.advance(1.0)
     elif verb != "enqueue":
         job = await kit.add(key="k")

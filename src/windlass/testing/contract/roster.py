@@ -11,6 +11,11 @@ CASES = case.cases
 
 
 @case
+async def a_queue_says_that_it_keeps_a_roster(kit: Kit) -> None:
+    assert kit.store.capabilities.roster, "workers would introduce themselves to no one"
+
+
+@case
 async def a_stranger_cannot_be_introduced(kit: Kit) -> None:
     assert not await kit.store.introduce("w", ["t"])
     kit.renew(worker="w")
@@ -99,5 +104,22 @@ async def a_claim_and_a_renewal_keep_the_introduction(kit: Kit) -> None:
     kit.renew(worker="w")
     await kit.store.introduce("w", ["a"])
     await kit.claim(worker="w", tasks=["t"])
+    kit.renew(worker="w")
+    assert await kit.store.stranded() == []
+
+
+@case.each(("retire",), ("unlock",), ("reap",))
+async def a_worker_that_comes_back_must_be_introduced_again(kit: Kit, end: str) -> None:
+    await kit.add(task="b")
+    await kit.reap()  # from its first look on a store may count leases
+    kit.renew(worker="w")
+    await kit.store.introduce("w", ["a"])
+    assert await kit.store.stranded() == ["b"]
+    if end == "retire":
+        await kit.store.retire("w")
+    elif end == "unlock":
+        await kit.store.unlock(["w"], 5)
+    else:
+        await kit.crash()
     kit.renew(worker="w")
     assert await kit.store.stranded() == []

@@ -11,7 +11,7 @@ from windlass.errors import StoreClosedError
 from windlass.model.cron import Schedule
 from windlass.model.job import Job
 from windlass.store.port import Store
-from windlass.store.records import JobFilter, NewJob
+from windlass.store.records import NewJob
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 from windlass.testing.contract.case import Group
 from windlass.testing.contract.kit import Kit
@@ -46,13 +46,13 @@ async def known(kit: Kit, identifier: str = "s", store: Store | None = None) -> 
 async def begin(kit: Kit, *identifiers: str) -> list[int]:
     """Make schedules known (`s`, where none are named), and let a minute pass: their floors."""
     kit.clock.advance(ODD)
-    told = await kit.store.know([schedule(name) for name in identifiers or ("s",)])
+    told = await kit.store.register([schedule(name) for name in identifiers or ("s",)])
     kit.clock.advance(60)
     return [each.floor_at for each in told]
 
 
 async def all_jobs(kit: Kit) -> list[Job]:
-    return await kit.store.find(JobFilter(limit=10_000))
+    return await kit.jobs(limit=10_000)
 
 
 async def nothing_happens(
@@ -70,7 +70,7 @@ async def nothing_happens(
 @case
 async def nothing_is_known_at_first(kit: Kit) -> None:
     assert await kit.store.schedules() == []
-    assert await kit.store.know([]) == []
+    assert await kit.store.register([]) == []
     assert await kit.store.schedules() == []
 
 
@@ -80,7 +80,7 @@ async def a_new_one_is_known_since_now(kit: Kit) -> None:
     now = kit.micros()
     wanted = schedule()
     expected = KnownSchedule(wanted, known_since=now, seen_at=now, floor_at=now)
-    assert await kit.store.know([wanted]) == [expected]
+    assert await kit.store.register([wanted]) == [expected]
     assert await kit.store.schedules() == [expected]
     assert await all_jobs(kit) == []
 
@@ -93,7 +93,7 @@ async def known_again_it_stays_where_it_is(kit: Kit) -> None:
     before = await known(kit)
     kit.clock.advance(5)
     changed = schedule(task="other", pattern="0 4 * * *", payload={"n": 2})
-    [told] = await kit.store.know([changed])
+    [told] = await kit.store.register([changed])
     assert told == replace(before, schedule=changed, seen_at=kit.micros())
     assert (told.floor_at, told.last_at) == (kit.micros(-6), kit.micros(-6))
     assert await kit.store.schedules() == [told]
@@ -102,12 +102,12 @@ async def known_again_it_stays_where_it_is(kit: Kit) -> None:
 @case
 async def the_answer_is_in_the_order_given(kit: Kit) -> None:
     await begin(kit, "b")
-    told = await kit.store.know([schedule(name) for name in ("c", "_", "b", "B", "a")])
+    told = await kit.store.register([schedule(name) for name in ("c", "_", "b", "B", "a")])
     assert [each.identifier for each in told] == ["c", "_", "b", "B", "a"]
     assert [each.known_since for each in told] == [
         kit.micros(-60 if each.identifier == "b" else 0) for each in told
     ]
-    told = await kit.store.know([schedule("b"), schedule("a")])
+    told = await kit.store.register([schedule("b"), schedule("a")])
     assert [each.identifier for each in told] == ["b", "a"]
 
 
@@ -135,7 +135,7 @@ async def every_part_of_a_schedule_is_kept(kit: Kit) -> None:
         payload={"a": [1, 2.5, None, True, {"": "ü\n\"'\\"}], "big": 2**63, "z": 0, "b": {}},
     )
     bare = schedule("bare", priority=None, flags=())
-    await kit.store.know([whole, bare])
+    await kit.store.register([whole, bare])
     assert (await known(kit)).schedule == whole
     assert (await known(kit, "bare")).schedule == bare
     assert list((await known(kit)).schedule.payload) == list(whole.payload)
@@ -242,7 +242,7 @@ async def forgotten_and_known_it_is_new(kit: Kit) -> None:
     await kit.store.forget_schedule("s")
     kit.clock.advance(60)
     now = kit.micros()
-    assert await kit.store.know([schedule()]) == [KnownSchedule(schedule(), now, now, now)]
+    assert await kit.store.register([schedule()]) == [KnownSchedule(schedule(), now, now, now)]
 
 
 @case
@@ -271,7 +271,7 @@ async def the_others_are_left_alone(kit: Kit) -> None:
     kit.clock.advance(1)
     await kit.store.resume_schedule("s")
     assert await alone()
-    await kit.store.know([schedule()])
+    await kit.store.register([schedule()])
     assert await alone()
     await kit.store.forget_schedule("s")
     assert await alone()
@@ -324,7 +324,7 @@ async def a_closed_store_says_so(kit: Kit) -> None:
     await store.close()
     news: Sequence[NewJob] = [kit.new()]
     for verb in (
-        store.know([schedule()]),
+        store.register([schedule()]),
         store.fire("s", floor, kit.micros(), news),
         store.pause_schedule("s"),
         store.resume_schedule("s"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 
 from windlass.store.port import Store
-from windlass.store.records import JobFilter
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 from windlass.testing.contract.case import Group
 from windlass.testing.contract.concurrency import RIVALS, compete
@@ -142,7 +141,7 @@ async def known_in_opposite_orders(kit: Kit) -> None:
     async def work(number: int, store: Store) -> None:
         for step in range(8):
             words = names[step % 3 :] if number % 2 else names[::-1]
-            told = await store.know([schedule(word) for word in words])
+            told = await store.register([schedule(word) for word in words])
             assert [each.identifier for each in told] == words
 
     await compete(kit, work)
@@ -165,7 +164,7 @@ async def known_fired_and_forgotten_at_once(kit: Kit) -> None:
                 for word in words:
                     await store.forget_schedule(word)
             elif number == 1:
-                told = await store.know([schedule(word) for word in words])
+                told = await store.register([schedule(word) for word in words])
                 assert [each.identifier for each in told] == words
             else:
                 for word in words:
@@ -196,6 +195,6 @@ async def the_same_keys_in_opposite_orders(kit: Kit) -> None:
             assert answer.verdict is FireVerdict.APPLIED
 
     await compete(kit, work)
-    jobs = await kit.store.find(JobFilter())
+    jobs = await kit.jobs()
     assert sorted(job.key or "" for job in jobs) == WORDS
     assert {job.revision for job in jobs} == {RIVALS * 8 - 1}

@@ -296,7 +296,7 @@ async def a_clock_set_back_moves_nothing_known(kit: Kit) -> None:
     await kit.store.fire("s", floor, kit.micros(), [kit.new()])
     before = await known(kit)
     kit.clock.jump(-3600)
-    assert await kit.store.know([schedule()]) == [replace(before, seen_at=kit.micros())]
+    assert await kit.store.register([schedule()]) == [replace(before, seen_at=kit.micros())]
 
 
 @case

@@ -1,13 +1,10 @@
 -- As claim_ready, but only jobs without these flags, and with :suspect (0 or 1) in that column.
--- Index expected: windlass_jobs_ready.
+-- Index expected: windlass_jobs_ready, …_ready_others, …_ready_tenant.
 SELECT CAST(json_group_array({lease}) AS BLOB)
 FROM (
   /*branch*/
   SELECT priority, run_at, id FROM windlass_jobs
-  WHERE state = 'ready' AND task = (
-    SELECT :task0
-    WHERE :task0 NOT IN (SELECT name FROM windlass_paused WHERE kind = 'task')
-  )
+  WHERE state = 'ready' AND {owned}
     AND suspect = :suspect
     AND (flags IS NULL OR NOT EXISTS (
       SELECT 1 FROM json_each(flags) AS f

@@ -1,8 +1,9 @@
--- How many jobs are in each state; each count reads only its own index.
+-- How many jobs of all tenants are in each state; each count reads only its own index.
 -- Index expected: the partial indexes, covering.
 SELECT CAST(json_object(
   'scheduled', (SELECT count(*) FROM windlass_jobs WHERE state = 'scheduled'),
-  'ready', (SELECT count(*) FROM windlass_jobs WHERE state = 'ready')
+  'ready', (SELECT count(*) FROM windlass_jobs WHERE state = 'ready' AND tenant = '')
+    + (SELECT count(*) FROM windlass_jobs WHERE state = 'ready' AND tenant <> '')
     + (SELECT count(*) FROM windlass_jobs WHERE state = 'waiting'),
   'running', (SELECT count(*) FROM windlass_jobs WHERE state = 'running'),
   'completed', (SELECT count(*) FROM windlass_history),

@@ -1,3 +1,3 @@
--- Resume a task or a queue.
+-- Resume a tenant's task or queue.
 -- Index expected: the primary key.
-DELETE FROM windlass_paused WHERE kind = :kind AND name = :name
+DELETE FROM windlass_paused WHERE tenant = :tenant AND kind = :kind AND name = :name

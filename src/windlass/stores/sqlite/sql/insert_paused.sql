@@ -1,3 +1,4 @@
--- Pause a task or a queue.
+-- Pause a tenant's task or queue.
 -- Index expected: the primary key.
-INSERT INTO windlass_paused (kind, name) VALUES (:kind, :name) ON CONFLICT DO NOTHING
+INSERT INTO windlass_paused (tenant, kind, name) VALUES (:tenant, :kind, :name)
+ON CONFLICT DO NOTHING

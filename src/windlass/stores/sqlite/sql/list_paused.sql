@@ -1,4 +1,3 @@
--- What is paused: [kind, name], by name.
+-- What is paused: [tenant, kind, name] of each.
 -- Index expected: the primary key.
-SELECT CAST(json_group_array(json_array(kind, name)) AS BLOB)
-FROM (SELECT kind, name FROM windlass_paused ORDER BY kind, name)
+SELECT CAST(json_group_array(json_array(tenant, kind, name)) AS BLOB) FROM windlass_paused

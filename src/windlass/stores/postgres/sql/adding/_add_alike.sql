@@ -9,7 +9,10 @@ DECLARE
   new_state {schema}._job_state;
 BEGIN
   SELECT y.* INTO x FROM json_to_record(_jobs) AS y ({alike_typed});
-  x.task := {schema}._accepted(x.task, x.queue, NULL, x.max_attempts, x.flags, x.keep);
+  x.tenant := coalesce(x.tenant, '');
+  x.is_strict := coalesce(x.is_strict, false);
+  x.task := {schema}._accepted(
+    x.task, x.queue, NULL, x.max_attempts, x.flags, x.keep, x.tenant);
   due := {schema}._finite(coalesce(
     timestamptz 'epoch' + x.run_at * interval '1 microsecond',
     _at + coalesce(x.delay, 0) * interval '1 microsecond'
@@ -23,7 +26,7 @@ BEGIN
   )
   SELECT array_agg(a.id) INTO ids FROM added AS a;
   PERFORM {schema}._announce(
-    CASE WHEN new_state = 'waiting' THEN ARRAY[x.queue] END,
+    ARRAY[x.tenant], CASE WHEN new_state = 'waiting' THEN ARRAY[x.queue] END,
     new_state <> 'scheduled', new_state = 'scheduled' AND due <= _at + {soon});
   RETURN ids;
 END $$;

@@ -13,12 +13,13 @@ BEGIN
     RAISE EXCEPTION 'Job key mode must be replace, preserve_run_at or unsafe_dedupe, not %', r.mode
       USING ERRCODE = 'GWBKM';
   END IF;
-  r.task := {schema}._accepted(r.task, r.queue, r.key, r.max_attempts, r.flags, r.keep);
+  r.task := {schema}._accepted(
+    r.task, r.queue, r.key, r.max_attempts, r.flags, r.keep, r.tenant);
   r.payload := {schema}._sound(r.payload);
   LOOP
     IF r.key IS NOT NULL THEN
       SELECT j.* INTO old FROM {schema}._jobs AS j
-      WHERE j.key = r.key AND j.state <> 'cancelled' FOR NO KEY UPDATE;
+      WHERE j.key = r.key AND j.tenant = r.tenant AND j.state <> 'cancelled' FOR NO KEY UPDATE;
       IF FOUND AND r.mode = 'unsafe_dedupe' THEN
         UPDATE {schema}._jobs AS j SET revision = j.revision + 1, updated_at = _at
         WHERE j.id = old.id;
@@ -38,8 +39,8 @@ BEGIN
           {begun_anew},
           run_at = r.due, revision = j.revision + 1, updated_at = _at, state = new_state
         WHERE j.id = new_id;
-        IF old.state = 'ready' AND old.queue IS NOT NULL THEN
-          INSERT INTO {schema}._bells (queue) VALUES (old.queue);
+        IF old.queue IS NOT NULL AND (old.state = 'ready' OR old.holds) THEN
+          PERFORM {schema}._ring(ARRAY[old.tenant], ARRAY[old.queue]);
         END IF;
         EXIT;
       END IF;
@@ -49,12 +50,12 @@ BEGIN
     VALUES (
       coalesce(_id, nextval({sequence})), {carried_of_request}, r.due, _at, _at, new_state
     )
-    ON CONFLICT (key) WHERE key IS NOT NULL AND state <> 'cancelled' DO NOTHING
+    ON CONFLICT (key, tenant) WHERE key IS NOT NULL AND state <> 'cancelled' DO NOTHING
     RETURNING j.id INTO new_id;
     EXIT WHEN FOUND;
   END LOOP;
   PERFORM {schema}._announce(
-    CASE WHEN new_state = 'waiting' THEN ARRAY[r.queue] END,
+    ARRAY[r.tenant], CASE WHEN new_state = 'waiting' THEN ARRAY[r.queue] END,
     new_state <> 'scheduled', new_state = 'scheduled' AND r.due <= _at + {soon});
   RETURN new_id;
 END $$;

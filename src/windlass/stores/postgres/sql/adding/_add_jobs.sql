@@ -6,6 +6,7 @@ DECLARE
   ids bigint[];
   is_due boolean;
   is_soon boolean;
+  tenants text[];
   queues text[];
   requests {schema}._request[];
   mode text;
@@ -37,14 +38,21 @@ BEGIN
       )) AS due
     ) AS d
     ORDER BY x.place
-    RETURNING j.id, j.queue, j.state, j.run_at
+    RETURNING j.id, j.tenant, j.queue, j.state, j.run_at
   )
-  SELECT
-    array_agg(a.id ORDER BY a.id),
-    ARRAY(SELECT DISTINCT w.queue FROM added AS w WHERE w.state = 'waiting'),
-    bool_or(a.state <> 'scheduled'),
-    bool_or(a.state = 'scheduled' AND a.run_at <= _at + {soon})
-  INTO ids, queues, is_due, is_soon FROM added AS a;
-  PERFORM {schema}._announce(queues, is_due, is_soon);
+  SELECT n.ids, q.tenants, q.queues, n.is_due, n.is_soon
+  INTO ids, tenants, queues, is_due, is_soon
+  FROM (
+    SELECT
+      array_agg(a.id ORDER BY a.id) AS ids,
+      bool_or(a.state <> 'scheduled') AS is_due,
+      bool_or(a.state = 'scheduled' AND a.run_at <= _at + {soon}) AS is_soon
+    FROM added AS a
+  ) AS n
+  CROSS JOIN (
+    SELECT array_agg(d.tenant) AS tenants, array_agg(d.queue) AS queues
+    FROM (SELECT DISTINCT w.tenant, w.queue FROM added AS w WHERE w.state = 'waiting') AS d
+  ) AS q;
+  PERFORM {schema}._announce(tenants, queues, is_due, is_soon);
   RETURN ids;
 END $$;

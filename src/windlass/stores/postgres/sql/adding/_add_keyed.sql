@@ -16,7 +16,8 @@ BEGIN
   IF _mode IN ('replace', 'preserve_run_at') AND cardinality(_requests) > 1 THEN
     IF NOT EXISTS (
       SELECT FROM unnest(_requests) AS r WHERE (
-        SELECT true FROM {schema}._jobs AS j WHERE j.key = r.key AND j.state <> 'cancelled'
+        SELECT true FROM {schema}._jobs AS j
+        WHERE j.key = r.key AND j.tenant = r.tenant AND j.state <> 'cancelled'
       )
     ) THEN
       BEGIN
@@ -33,7 +34,7 @@ BEGIN
   FOR request IN
     SELECT r.ordinality AS place FROM unnest(_requests) WITH ORDINALITY AS r
     WHERE ids[r.ordinality] IS NULL
-    ORDER BY r.key NULLS FIRST, r.ordinality
+    ORDER BY r.key NULLS FIRST, r.tenant, r.ordinality
   LOOP
     ids[request.place] := {schema}._add_job(_requests[request.place], _at, numbers[request.place]);
   END LOOP;

@@ -1,5 +1,6 @@
--- Both for Python, told apart by their first character: the instant and the ids where all are
--- new, and whole rows where some have keys and may have been there before.
+-- Add jobs for Python: a JSON array of them (`_add_jobs`), or an object where they differ in nothing but
+-- their payloads (`_add_alike`). The answer is the instant and the ids; where some have keys, and may
+-- have been there before, also the whole rows.
 CREATE OR REPLACE FUNCTION {schema}._enqueue(
   _jobs text, _is_keyed boolean, _now timestamptz DEFAULT NULL,
   OUT at_micros bigint, OUT ids bigint[], OUT jobs text

@@ -1,4 +1,5 @@
--- The same, with a walk over the value only where the text gives a reason: an escape, a number with
+-- A payload that a program which reads it can represent, or an error. `_walked` walks over the value;
+-- this calls it only where the text gives a reason: an escape, a number with
 -- an exponent or many digits, and as many brackets as it takes to be deep. To look for many digits
 -- costs more than all the rest, so it is not done where they have no room.
 CREATE OR REPLACE FUNCTION {schema}._sound(payload json) RETURNS json LANGUAGE sql IMMUTABLE

@@ -16,4 +16,4 @@ RETURN ROW(
   CASE state  -- a conversion costs several times what a comparison does
     WHEN 'ready' THEN 'ready' WHEN 'waiting' THEN 'ready' WHEN 'failed' THEN 'failed'
     WHEN 'scheduled' THEN 'scheduled' WHEN 'completed' THEN 'completed' ELSE state::text
-  END)::{schema}.job;
+  END, nullif((j).tenant, ''))::{schema}.job;

@@ -1,5 +1,5 @@
--- Add a job. `max_attempts` is 25 unless its task says otherwise; a null payload is {}. NULL for
--- any other argument is its default.
+-- Add a job of the transaction's tenant. `max_attempts` is 25 unless its task says otherwise; a null
+-- payload is {}. NULL for any other argument is its default.
 CREATE OR REPLACE FUNCTION {schema}.add_job(
   identifier text,
   payload json DEFAULT '{}',
@@ -14,6 +14,8 @@ CREATE OR REPLACE FUNCTION {schema}.add_job(
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+  tenant text := {schema}._own_tenant();
+  is_strict boolean := {schema}._own_strict();
   new_id bigint;
 BEGIN
   payload := {schema}._fitting(payload, {schema}._largest());

@@ -8,6 +8,8 @@ DECLARE
   at timestamptz := clock_timestamp();
   most bigint := {schema}._largest();
   mode text := CASE WHEN job_key_preserve_run_at THEN 'preserve_run_at' ELSE 'replace' END;
+  own text := {schema}._own_tenant();
+  own_strict boolean := {schema}._own_strict();
   ids bigint[];
 BEGIN
   IF EXISTS (SELECT FROM unnest(specs) AS s WHERE s.job_key IS NOT NULL) THEN
@@ -18,7 +20,8 @@ BEGIN
         CROSS JOIN LATERAL (
           SELECT u.identifier, {schema}._fitting(u.payload, most) AS payload, u.queue_name,
             u.max_attempts, u.job_key, coalesce(u.priority, 0) AS priority,
-            CASE WHEN u.flags IS NOT NULL THEN {schema}._plain(u.flags) END AS flags
+            CASE WHEN u.flags IS NOT NULL THEN {schema}._plain(u.flags) END AS flags,
+            own AS tenant, own_strict AS is_strict
         ) AS s
         CROSS JOIN LATERAL (SELECT coalesce({schema}._finite(u.run_at), now()) AS due, mode) AS d
       ),
@@ -35,7 +38,8 @@ BEGIN
     SELECT s.identifier, {schema}._fitting(s.payload, most) AS payload, s.queue_name,
       coalesce({schema}._finite(s.run_at), now()) AS due, s.max_attempts,
       coalesce(s.priority, 0) AS priority,
-      CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END AS flags
+      CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END AS flags,
+      own AS tenant, own_strict AS is_strict
     FROM unnest(specs) AS s
   ),
   added AS (
@@ -47,9 +51,11 @@ BEGIN
   SELECT ({schema}._public(a, NULL)).* FROM added AS a
   WHERE (
     SELECT {schema}._announce(
-      ARRAY(SELECT DISTINCT w.queue FROM added AS w WHERE w.state = 'waiting'),
+      array_fill(own, ARRAY[cardinality(q.names)]), q.names,
       bool_or(x.state <> 'scheduled'),
       bool_or(x.state = 'scheduled' AND x.run_at <= at + {soon})
-    ) FROM added AS x
+    ) FROM added AS x CROSS JOIN (
+      SELECT ARRAY(SELECT DISTINCT w.queue FROM added AS w WHERE w.state = 'waiting') AS names
+    ) AS q GROUP BY q.names
   );
 END $$;

@@ -3,6 +3,8 @@ CREATE OR REPLACE FUNCTION {schema}.complete_jobs(job_ids bigint[]) RETURNS SETO
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN QUERY SELECT c.* FROM {schema}._change(
-    job_ids, ROW('complete', NULL, NULL, NULL, NULL, NULL)::{schema}._edit, statement_timestamp()
+    {schema}._of_tenant(job_ids, nullif({schema}._own_tenant(), '')),
+    ROW('complete', NULL, NULL, NULL, NULL, NULL)::{schema}._edit,
+    statement_timestamp()
   ) AS c;
 END $$;

@@ -31,7 +31,8 @@ SELECT
   j.resets,
   j.keep,
   j.progress,
-  j.finished_at
+  j.finished_at,
+  nullif(j.tenant, '') AS tenant
 FROM {schema}._jobs AS j
-LEFT JOIN {schema}._in_batches AS b ON b.id = j.id AND j.state = 'ready' AND j.deliveries = 0
+LEFT JOIN {schema}._in_batches AS b ON b.id = j.id AND {ready_undelivered j}
 LEFT JOIN {schema}._workers AS w ON w.id = coalesce(j.worker, b.worker);

@@ -6,6 +6,8 @@ DECLARE
   told text := coalesce(error_message, reason, 'Manually marked as failed');
 BEGIN
   RETURN QUERY SELECT c.* FROM {schema}._change(
-    job_ids, ROW('fail', told, NULL, NULL, NULL, NULL)::{schema}._edit, statement_timestamp()
+    {schema}._of_tenant(job_ids, nullif({schema}._own_tenant(), '')),
+    ROW('fail', told, NULL, NULL, NULL, NULL)::{schema}._edit,
+    statement_timestamp()
   ) AS c;
 END $$;

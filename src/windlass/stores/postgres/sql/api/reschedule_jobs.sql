@@ -12,7 +12,7 @@ BEGIN
       USING ERRCODE = 'GWBMA';
   END IF;
   RETURN QUERY SELECT c.* FROM {schema}._change(
-    job_ids,
+    {schema}._of_tenant(job_ids, nullif({schema}._own_tenant(), '')),
     ROW('reschedule', NULL, {schema}._finite(run_at), priority, attempts, max_attempts)
       ::{schema}._edit,
     statement_timestamp()

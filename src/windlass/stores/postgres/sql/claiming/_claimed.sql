@@ -19,6 +19,6 @@ BEGIN
     UNION ALL
     SELECT {schema}._lease(j, b.base, 1, to_json(_worker))
     FROM {schema}._in_batches AS b JOIN {schema}._jobs AS j ON j.id = b.id
-    WHERE b.base = ANY (_bases) AND j.state = 'ready' AND j.deliveries = 0
+    WHERE b.base = ANY (_bases) AND {ready_undelivered j}
   ) AS x);
 END $$;

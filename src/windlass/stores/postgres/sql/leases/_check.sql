@@ -1,5 +1,5 @@
 -- Which of these leases are lost, and why; whose jobs should stop. Batches in which jobs have run
--- for a while are spread, so that what every claim reads of batches stays small.
+-- for a while are dissolved, so that what every claim reads of batches stays small.
 CREATE OR REPLACE FUNCTION {schema}._check(
   _ids bigint[], _tokens bigint[], _now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, answer text) LANGUAGE plpgsql
@@ -16,7 +16,7 @@ BEGIN
   );
   -- With one snapshot for the whole call it would fail whenever one of them is settled meanwhile.
   IF old IS NOT NULL AND current_setting('transaction_isolation') = 'read committed' THEN
-    PERFORM {schema}._spread(old);
+    PERFORM {schema}._dissolve_batches(old);
   END IF;
   RETURN QUERY
   SELECT x.id, CASE
@@ -29,8 +29,6 @@ BEGIN
   FROM unnest(_ids, _tokens) AS x (id, token)
   LEFT JOIN {schema}._jobs AS j ON j.id = x.id
   LEFT JOIN {schema}._history AS h ON h.id = x.id
-  WHERE j.id IS NULL OR j.cancel_requested OR NOT (
-    j.state = 'running' AND j.token = x.token
-    OR j.state = 'ready' AND j.deliveries = 0 AND x.token - x.id = ANY (bases)
-  ) IS TRUE;
+  WHERE j.id IS NULL OR j.cancel_requested
+    OR {schema}._is_owned_in(j, x.token, bases) IS NOT TRUE;
 END $$;

@@ -51,7 +51,7 @@ BEGIN
     ended := '{}';
     RETURN;
   END IF;
-  PERFORM {schema}._spread(ARRAY(
+  PERFORM {schema}._dissolve_batches(ARRAY(
     SELECT b.base FROM {schema}._batches AS b WHERE b.worker = ANY (dead)
   ));
   UPDATE {schema}._jobs AS j SET lease_until = at + make_interval(secs => j.lease)

@@ -14,12 +14,12 @@ BEGIN
   number := {schema}._beat(_worker, _lease, _now);
   -- Also those of which nothing is left, and which this worker has forgotten.
   IF current_setting('transaction_isolation') = 'read committed' THEN
-    PERFORM {schema}._spread(ARRAY(
+    PERFORM {schema}._dissolve_batches(ARRAY(
       SELECT b.base FROM {schema}._batches AS b
       WHERE b.worker = number AND b.claimed_at < at - interval '1 s'
     ));
   END IF;
-  PERFORM {schema}._unbatch_held(
+  PERFORM {schema}._unbatch_owned(
     array_agg((e ->> 0)::bigint), array_agg((e ->> 1)::bigint)
   ) FROM json_array_elements(_extend) AS e HAVING count(*) > 0;
   FOR wish IN

@@ -14,7 +14,7 @@ BEGIN
   IF NOT FOUND THEN
     RETURN;
   END IF;
-  PERFORM {schema}._spread(ARRAY(
+  PERFORM {schema}._dissolve_batches(ARRAY(
     SELECT b.base FROM {schema}._batches AS b WHERE b.worker = number
   ));
   release.kind := 'release';

@@ -1,5 +1,5 @@
 -- Put jobs back whose worker is gone: the first time makes a job suspect, each further time
--- counts as a reset. The caller holds the rows.
+-- counts as a reset. The caller has locked the rows.
 CREATE OR REPLACE FUNCTION {schema}._take_back(_ids bigint[], _max_resets integer, _at timestamptz)
 RETURNS SETOF {schema}._jobs LANGUAGE plpgsql AS $$
 DECLARE
@@ -27,13 +27,21 @@ BEGIN
         WHEN k.superseded OR k.cancel_requested OR (k.suspect AND k.resets + 1 >= _max_resets)
           THEN _at
       END,
+      holds = CASE
+        WHEN k.superseded OR k.cancel_requested THEN false
+        WHEN k.suspect AND k.resets + 1 >= _max_resets THEN k.is_strict AND k.queue IS NOT NULL
+        ELSE k.holds
+      END,
       superseded = false, cancel_requested = false, updated_at = _at,
       token = NULL, worker = NULL, claimed_at = NULL, lease_until = NULL
     WHERE k.id = ANY (_ids)
     RETURNING k.*
   LOOP
-    IF j.queue IS NOT NULL THEN
-      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+    IF j.finished_at IS NOT NULL THEN
+      PERFORM {schema}._ended(
+        ARRAY[j.id], ARRAY[j.tenant], CASE WHEN j.queue IS NOT NULL THEN ARRAY[j.queue] END);
+    ELSIF j.queue IS NOT NULL THEN
+      PERFORM {schema}._ring(ARRAY[j.tenant], ARRAY[j.queue]);
     END IF;
     PERFORM pg_notify({channel}, '');
     RETURN NEXT j;

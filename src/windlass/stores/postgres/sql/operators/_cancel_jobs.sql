@@ -12,18 +12,16 @@ BEGIN
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'waiting', 'ready', 'running')
-    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE
+    ORDER BY k.key NULLS FIRST, k.tenant, k.id FOR NO KEY UPDATE
   LOOP
     IF j.state = 'running' THEN
       UPDATE {schema}._jobs AS k SET cancel_requested = true, updated_at = at
       WHERE k.id = j.id RETURNING k.* INTO j;
     ELSE
-      IF j.state = 'ready' AND j.queue IS NOT NULL THEN
-        INSERT INTO {schema}._bells (queue) VALUES (j.queue);
-        PERFORM pg_notify({channel}, '');
-      END IF;
+      PERFORM pg_notify({channel}, '') WHERE {schema}._ended(
+        ARRAY[j.id], ARRAY[j.tenant], nullif(ARRAY[{schema}._freed(j)], '{NULL}'));
       UPDATE {schema}._jobs AS k SET
-        state = 'cancelled', superseded = false, finished_at = at, updated_at = at
+        state = 'cancelled', superseded = false, holds = false, finished_at = at, updated_at = at
       WHERE k.id = j.id RETURNING k.* INTO j;
     END IF;
     RETURN NEXT j;

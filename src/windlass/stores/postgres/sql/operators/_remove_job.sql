@@ -1,13 +1,14 @@
--- Delete the job with that key; one that runs loses its key and will not run again.
-CREATE OR REPLACE FUNCTION {schema}._remove_job(_key text, _now timestamptz DEFAULT NULL)
-RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
+-- Delete the tenant's job with that key; one that runs loses its key and will not run again.
+CREATE OR REPLACE FUNCTION {schema}._remove_job(
+  _tenant text, _key text, _now timestamptz DEFAULT NULL
+) RETURNS SETOF {schema}._jobs LANGUAGE plpgsql
 SET lock_timeout = '10s'
 AS $$
 DECLARE
   j {schema}._jobs;
 BEGIN
   SELECT k.* INTO j FROM {schema}._jobs AS k
-  WHERE k.key = _key AND k.state <> 'cancelled' FOR UPDATE;
+  WHERE k.key = _key AND k.tenant = _tenant AND k.state <> 'cancelled' FOR UPDATE;
   IF NOT FOUND THEN
     RETURN;
   END IF;
@@ -17,10 +18,8 @@ BEGIN
     WHERE k.id = j.id RETURNING k.* INTO j;
   ELSE
     DELETE FROM {schema}._jobs AS k WHERE k.id = j.id;
-    IF j.state = 'ready' AND j.queue IS NOT NULL THEN
-      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
-      PERFORM pg_notify({channel}, '');
-    END IF;
+    PERFORM pg_notify({channel}, '') WHERE {schema}._ended(
+      ARRAY[j.id], ARRAY[j.tenant], nullif(ARRAY[{schema}._freed(j)], '{NULL}'));
   END IF;
   RETURN NEXT j;
 END $$;

@@ -11,7 +11,7 @@ BEGIN
   FOR j IN
     SELECT k.* FROM {schema}._jobs AS k
     WHERE k.id = ANY (_ids) AND k.state IN ('scheduled', 'failed', 'cancelled')
-    ORDER BY k.key NULLS FIRST, k.id FOR NO KEY UPDATE
+    ORDER BY k.key NULLS FIRST, k.tenant, k.id FOR NO KEY UPDATE
   LOOP
     BEGIN
       UPDATE {schema}._jobs AS k SET
@@ -22,7 +22,7 @@ BEGIN
       CONTINUE;
     END;
     IF j.queue IS NOT NULL THEN
-      INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+      PERFORM {schema}._ring(ARRAY[j.tenant], ARRAY[j.queue]);
     END IF;
     PERFORM pg_notify({channel}, '');
     RETURN NEXT j;

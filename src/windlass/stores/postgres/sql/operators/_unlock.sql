@@ -18,7 +18,7 @@ BEGIN
     UNION ALL
     SELECT b.id FROM {schema}._in_batches AS b WHERE b.worker = ANY (numbers)
   ), true);
-  PERFORM {schema}._spread(ARRAY(
+  PERFORM {schema}._dissolve_batches(ARRAY(
     SELECT b.base FROM {schema}._batches AS b WHERE b.worker = ANY (numbers)
   ));
   SELECT array_agg(r.id) INTO doomed FROM (

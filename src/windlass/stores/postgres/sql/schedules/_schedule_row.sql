@@ -4,4 +4,4 @@ LANGUAGE sql STABLE
 RETURN json_build_array(
   (s).schedule::text, {schema}._micros((s).known_since), {schema}._micros((s).seen_at),
   {schema}._micros((s).floor_at), {schema}._micros((s).last_at),
-  {schema}._micros((s).paused_at));
+  {schema}._micros((s).paused_at), (s).tenant);

@@ -1,4 +1,4 @@
--- End one delivery whose row the caller holds. The state the job is in then.
+-- End one delivery whose row the caller has locked. The state the job is in then.
 CREATE OR REPLACE FUNCTION {schema}._end(j {schema}._jobs, o {schema}._outcome, at timestamptz)
 RETURNS {schema}._job_state LANGUAGE plpgsql AS $$
 DECLARE
@@ -28,7 +28,13 @@ BEGIN
       END IF;
     ELSE
       j.last_error := o.error;
-      j.errors := {schema}._with_error(j, o.error, at);
+      j.errors := {schema}._appended(
+        j.errors,
+        json_build_array(
+          j.attempts, {schema}._micros(at),
+          (SELECT w.name FROM {schema}._workers AS w WHERE w.id = j.worker),
+          left(o.error, {max_error_text})),
+        {max_errors});
       j.suspect := false;
       j.payload := coalesce(o.payload, j.payload);
       IF o.final OR j.superseded OR j.attempts >= coalesce(j.max_attempts, o.max_attempts) THEN
@@ -47,6 +53,11 @@ BEGIN
       state = new_state, run_at = due, attempts = j.attempts, suspect = j.suspect,
       payload = j.payload, last_error = j.last_error,
       errors = j.errors, updated_at = at,
+      holds = CASE
+        WHEN new_state = 'cancelled' OR j.superseded THEN false
+        WHEN o.kind = 'fail' THEN j.is_strict AND j.queue IS NOT NULL
+        ELSE j.holds
+      END,
       finished_at = CASE WHEN new_state IN ('failed', 'cancelled') THEN at END,
       superseded = false, cancel_requested = false,
       token = NULL, worker = NULL, claimed_at = NULL, lease_until = NULL
@@ -57,8 +68,11 @@ BEGIN
       PERFORM pg_notify({channel}, 'due');
     END IF;
   END IF;
-  IF j.queue IS NOT NULL THEN
-    INSERT INTO {schema}._bells (queue) VALUES (j.queue);
+  IF new_state IN ('completed', 'failed', 'cancelled') THEN
+    PERFORM {schema}._ended(
+      ARRAY[j.id], ARRAY[j.tenant], CASE WHEN j.queue IS NOT NULL THEN ARRAY[j.queue] END);
+  ELSIF j.queue IS NOT NULL THEN
+    PERFORM {schema}._ring(ARRAY[j.tenant], ARRAY[j.queue]);
   END IF;
   RETURN new_state;
 END $$;

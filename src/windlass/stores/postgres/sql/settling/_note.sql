@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}._note(
 DECLARE
   j {schema}._jobs;
 BEGIN
-  PERFORM {schema}._unbatch_held(ARRAY[_id], ARRAY[_token]);
+  PERFORM {schema}._unbatch_owned(ARRAY[_id], ARRAY[_token]);
   SELECT k.* INTO j FROM {schema}._jobs AS k
   WHERE k.id = _id AND k.token = _token AND k.state = 'running' FOR NO KEY UPDATE SKIP LOCKED;
   IF NOT FOUND THEN
@@ -14,15 +14,9 @@ BEGIN
   END IF;
   UPDATE {schema}._jobs AS k SET
     progress = coalesce(_progress, k.progress),
-    log = CASE WHEN _entry IS NULL THEN k.log ELSE (
-      SELECT json_agg(e.entry ORDER BY e.place) FROM (
-        SELECT x.entry, x.place FROM (
-          SELECT l.entry, l.place FROM json_array_elements(k.log) WITH ORDINALITY
-            AS l (entry, place)
-          UNION ALL SELECT _entry, 1000000000
-        ) AS x ORDER BY x.place DESC LIMIT _most
-      ) AS e
-    ) END,
+    log = CASE
+      WHEN _entry IS NULL THEN k.log ELSE {schema}._appended(k.log, _entry, _most)
+    END,
     updated_at = coalesce(_now, statement_timestamp())
   WHERE k.id = _id;
   RETURN 'applied';

@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION {schema}._refusal(_id bigint, _token bigint) RETURNS 
 LANGUAGE sql STABLE
 BEGIN ATOMIC
   SELECT coalesce(
-    (SELECT CASE WHEN {schema}._is_held(j, _token) THEN 'busy' ELSE 'lost' END
+    (SELECT CASE WHEN {schema}._is_owned(j, _token) THEN 'busy' ELSE 'lost' END
      FROM {schema}._jobs AS j WHERE j.id = _id),
     (SELECT 'lost' FROM {schema}._history AS h WHERE h.id = _id),
     'missing');

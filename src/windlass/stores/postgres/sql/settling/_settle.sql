@@ -7,25 +7,25 @@
 -- The quick way deletes without looking for locks. If another transaction has locked a row, it
 -- fails with lock_not_available after a moment; the caller then asks again with `_careful`, which
 -- skips locked rows.
+--
+-- Bitmap scans are off, so that no plan made while the table was small walks the indexes of running
+-- and of ready jobs once for each job.
 CREATE OR REPLACE FUNCTION {schema}._settle(
   _ids bigint[], _tokens bigint[], _outputs json[], _keeps float8[], _others text,
   _careful boolean, _now timestamptz DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
-  -- A variable, so that no plan made while the table was small walks the index of running jobs
-  -- once for each job.
-  running {schema}._job_state := 'running';
-  ready {schema}._job_state := 'ready';
   bases bigint[];
-  held bigint[] := _ids;
-  held_tokens bigint[] := _tokens;
+  ids bigint[] := _ids;
+  tokens bigint[] := _tokens;
   outputs json[] := _outputs;
   keeps float8[] := _keeps;
   gone bigint[] := '{}';
+  tenants text[];
   queues text[];
   answers text[] := '{}';
   other record;
@@ -38,51 +38,46 @@ BEGIN
   );
   IF _careful THEN
     SELECT
-      coalesce(array_agg(h.id), '{}'), coalesce(array_agg(h.token), '{}'),
-      array_agg(h.output), array_agg(h.keep)
-    INTO held, held_tokens, outputs, keeps FROM (
+      coalesce(array_agg(l.id), '{}'), coalesce(array_agg(l.token), '{}'),
+      array_agg(l.output), array_agg(l.keep)
+    INTO ids, tokens, outputs, keeps FROM (
       SELECT x.id, x.token, x.output, x.keep
       FROM unnest(_ids, _tokens, _outputs, _keeps) AS x (id, token, output, keep)
-      JOIN {schema}._jobs AS k ON k.id = x.id AND (
-        k.state = running AND k.token = x.token
-        OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)
-      )
+      JOIN {schema}._jobs AS k ON k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)
       ORDER BY k.id FOR UPDATE OF k SKIP LOCKED
-    ) AS h;
+    ) AS l;
   END IF;
-  IF cardinality(held) > 0 AND _keeps IS NULL THEN
+  IF cardinality(ids) > 0 AND _keeps IS NULL THEN
     WITH done AS (
-      DELETE FROM {schema}._jobs AS k USING unnest(held, held_tokens) AS x (id, token)
-      WHERE k.id = x.id AND (
-        k.state = running AND k.token = x.token
-        OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)
-      )
-      RETURNING k.id, k.queue
+      DELETE FROM {schema}._jobs AS k USING unnest(ids, tokens) AS x (id, token)
+      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)
+      RETURNING k.id, k.tenant, k.queue
     )
-    SELECT coalesce(array_agg(d.id), '{}'), array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL)
-    INTO gone, queues FROM done AS d;
-  ELSIF cardinality(held) > 0 THEN
+    SELECT coalesce(array_agg(d.id), '{}'),
+      array_agg(d.tenant) FILTER (WHERE d.queue IS NOT NULL),
+      array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL)
+    INTO gone, tenants, queues FROM done AS d;
+  ELSIF cardinality(ids) > 0 THEN
     WITH done AS (
       DELETE FROM {schema}._jobs AS k
-      USING unnest(held, held_tokens, outputs, keeps) AS x (id, token, output, keep)
-      WHERE k.id = x.id AND (
-        k.state = running AND k.token = x.token
-        OR k.state = ready AND k.deliveries = 0 AND x.token - x.id = ANY (bases)
-      )
-      RETURNING k.*, x.token AS held_token, x.output,
+      USING unnest(ids, tokens, outputs, keeps) AS x (id, token, output, keep)
+      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)
+      RETURNING k.*, x.token AS own_token, x.output,
         coalesce({schema}._span(k.keep), x.keep) AS kept,
-        (k.state = ready)::integer AS more
+        (k.state = 'ready')::integer AS more
     ),
     filed AS (
       INSERT INTO {schema}._history ({history})
       SELECT {history_of_done}
       FROM done AS d WHERE d.kept > 0
     )
-    SELECT coalesce(array_agg(d.id), '{}'), array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL)
-    INTO gone, queues FROM done AS d;
+    SELECT coalesce(array_agg(d.id), '{}'),
+      array_agg(d.tenant) FILTER (WHERE d.queue IS NOT NULL),
+      array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL)
+    INTO gone, tenants, queues FROM done AS d;
   END IF;
-  IF queues IS NOT NULL THEN
-    INSERT INTO {schema}._bells (queue) SELECT q FROM unnest(queues) AS q;
+  IF gone <> '{}' THEN
+    PERFORM {schema}._ended(gone, tenants, queues);
   END IF;
   IF _others IS NULL AND cardinality(gone) = cardinality(_ids) THEN
     RETURN NULL;
@@ -92,7 +87,7 @@ BEGIN
     FROM unnest(_ids, _tokens) WITH ORDINALITY AS x (id, token, place) ORDER BY x.place
   );
   IF _others IS NOT NULL THEN
-    PERFORM {schema}._unbatch_held(array_agg(x.id), array_agg(x.token))
+    PERFORM {schema}._unbatch_owned(array_agg(x.id), array_agg(x.token))
     FROM json_to_recordset(_others::json) AS x (id bigint, token bigint);
   END IF;
   FOR other IN

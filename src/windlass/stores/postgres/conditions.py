@@ -1,0 +1,24 @@
+"""What a batch may hold, in one place: conditions on the row of a job.
+
+A job is in a batch if and only if it is ready, *undelivered*, and a row of `_batches` names its id.
+A claim puts only *plain* jobs into batches. In the texts of functions `{plain j}` is this condition
+on the row `j`, and so are the others; `{ready_undelivered j}` is for rows that may be in any state.
+They are texts, not functions, because no view may be bound to a function (see `functions.drop`).
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNDELIVERED = "{row}.deliveries = 0"
+_CONDITIONS = {
+    "undelivered": _UNDELIVERED,
+    "ready_undelivered": f"{{row}}.state = 'ready' AND {_UNDELIVERED}",
+    "plain": "{row}.key IS NULL AND {row}.queue IS NULL",
+}
+_PLACES = re.compile(r"\{(\w+) ([\w()]+)\}")
+
+
+def fill(text: str) -> str:
+    """The text with these conditions in it; other places are left."""
+    return _PLACES.sub(lambda found: _CONDITIONS[found[1]].replace("{row}", found[2]), text)

@@ -1,0 +1,65 @@
+"""The comparison finds what it is for: a store that differs from the model in one rule is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from tests.machines.run import run_programs
+from windlass.clock import Clock
+from windlass.model.job import Job
+from windlass.store.port import Store
+from windlass.store.records import ClaimRequest, Row
+from windlass.stores.memory import MemoryStore
+
+RUNS = 150
+
+
+class SharedKeys(MemoryStore):
+    """A key of one tenant is taken for that of another."""
+
+    def _keyed(self, key: str, tenant: str) -> Row | None:
+        for each in (tenant, "", "acme"):
+            if (row := super()._keyed(key, each)) is not None:
+                return row
+        return None
+
+
+class SeesEveryTenant(MemoryStore):
+    """A worker of one tenant is given the jobs of all."""
+
+    def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
+        tenants = None if request.tenants else request.tenants
+        return super()._claimable(
+            ClaimRequest(
+                **{name: getattr(request, name) for name in ClaimRequest.__struct_fields__}
+                | {"tenants": tenants}
+            )
+        )
+
+
+class TouchesEveryTenant(MemoryStore):
+    """An operator of one tenant changes the jobs of all."""
+
+    async def cancel(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return await super().cancel(ids)
+
+
+@pytest.mark.parametrize("planted", [SharedKeys, SeesEveryTenant, TouchesEveryTenant])
+def test_a_planted_difference_is_found(planted: type[MemoryStore]) -> None:
+    @contextmanager
+    def fresh(clock: Clock) -> Iterator[Store]:
+        yield planted(clock)
+
+    with pytest.raises(AssertionError):
+        run_programs(fresh, RUNS, seed=None)
+
+
+def test_a_store_that_follows_the_rules_is_not_accused() -> None:
+    @contextmanager
+    def fresh(clock: Clock) -> Iterator[Store]:
+        yield MemoryStore(clock)
+
+    run_programs(fresh, 20, seed=None)
