@@ -158,3 +158,10 @@ def test_a_stopped_bench_cleans_up(program: Program, tmp_path: Path) -> None:
     bench.send(signal.SIGTERM)
     assert bench.wait() != 0
     assert not list(tmp_path.glob("windlass-bench-*"))
+
+
+def test_people_see_what_many_tenants_leave_of_one_tenants_rate(program: Program) -> None:
+    shown = program.call("bench", "tenants", *SMALL)
+    assert shown.exit_code == 0, shown.output
+    assert "tenants 3" in shown.output
+    assert "of the default tenant:" in shown.output

@@ -80,6 +80,8 @@ def _more(each: dict[str, Any]) -> Iterator[str]:
 def _without(each: dict[str, Any]) -> str:
     if "jobs_per_queue" in each:
         return "without queues"
+    if "tenants" in each:
+        return "of the default tenant"
     return f"without the {each['backlog']:,}" + (" of each kind" if each["kind"] == "all" else "")
 
 
