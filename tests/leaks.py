@@ -110,7 +110,7 @@ def _command(pid: int) -> str:
 
 
 def _lasting() -> set[tuple[str, object]]:
-    """What is made once for this process, by whoever needs it first."""
+    """What is made once for this process, when a test first needs it."""
     pids, numbers = set(), set()
     tracker: Any = resource_tracker._resource_tracker
     pids.add(tracker._pid)

@@ -103,7 +103,7 @@ def test_one_of_ours_is_no_stranger(path: str, holder: sqlite3.Connection) -> No
 def test_one_of_ours_that_has_just_gone_is_no_stranger(
     path: str, holder: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its notice is there before the lock is asked for, and no more when somebody looks again."""
+    """Its notice is there before the lock is asked for, and gone when it is looked for again."""
     with closing(LockNotice(path)) as notice:
         notice.post()
         look = LockNotice.is_alone

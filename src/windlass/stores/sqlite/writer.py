@@ -63,7 +63,7 @@ class Writer:
         self._writes: deque[Operation] = deque()
         self._closed = Operation()
         self._news = News(path, clock, hints)
-        self._must_write = False
+        self._last_made_ready = False
         """Whether the last transaction made something claimable, so that a claim need not peek."""
         self._pauses = LockPauses()
         self._held_for = 0.0
@@ -141,7 +141,7 @@ class Writer:
 
     def _forget_file(self) -> None:
         """Another file is used: what is known of the one before does not count."""
-        self._must_write = False
+        self._last_made_ready = False
         self._news.forget()
 
     def _refuse_the_rest(self) -> None:
@@ -220,17 +220,17 @@ class Writer:
             fail_all(batch, error)
             answer(batch)
             return
-        if not self._must_write and all(operation.peek is not None for operation in batch):
+        if not self._last_made_ready and all(operation.peek is not None for operation in batch):
             batch = self._peek(db, batch)
             if not batch:
                 return
-        self._must_write = False
+        self._last_made_ready = False
         try:
-            self._must_write = self._commit(db, batch)
+            self._last_made_ready = self._commit(db, batch)
         except Exception as error:  # it belongs to the callers
             fail_all(batch, self._file.explain(error))
         answer(batch)
-        self._news.tell(db, made_ready=self._must_write)
+        self._news.tell(db, made_ready=self._last_made_ready)
         now = SYSTEM.monotonic()
         self._resume_at = now + self._pauses.pause(db.waited, db.met_stranger, self._held_for, now)
 
