@@ -28,6 +28,9 @@ WindlassError
 │   └── SchemaTooNewError             made by a newer Windlass (exit code 57)
 ├── JobNotFoundError (LookupError)
 ├── ScheduleNotFoundError (LookupError)
+├── ChainNotFoundError (LookupError)
+├── ChainClosedError                  the chain has ended, or its key is another's now
+├── BlockerReferenceError             jobs wait for it, or it waits for what failed
 ├── JobNotKeptError                   its outcome will not be, or was not, kept
 ├── WaitTimeoutError (TimeoutError)
 ├── LeaseLostError                    this delivery is no longer ours
@@ -230,6 +233,32 @@ class JobNotFoundError(WindlassError, LookupError):
 
 class ScheduleNotFoundError(WindlassError, LookupError):
     """Raised when the database knows no schedule of that identifier."""
+
+
+class ChainNotFoundError(WindlassError, LookupError):
+    """Raised when no chain has that id; `ids` are all that were not found."""
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        named = ", ".join(map(str, ids))
+        super().__init__(
+            f"there is no chain {named} (any more); a blocker is a chain, which is what start"
+            " returns, and a job that was added by enqueue is none before it continues"
+        )
+        self.ids = tuple(ids)
+
+
+class ChainClosedError(WindlassError):
+    """Raised when a chain that has ended is completed or cancelled, or cannot be opened again."""
+
+
+class BlockerReferenceError(WindlassError):
+    """Raised when a chain cannot be deleted, because open jobs name it, or a job cannot be retried,
+    because a chain it waits for has failed. `references` are the ids of those jobs or chains;
+    nothing was changed."""
+
+    def __init__(self, message: str, references: Sequence[int]) -> None:
+        super().__init__(message)
+        self.references = tuple(references)
 
 
 class JobNotKeptError(WindlassError):

@@ -45,8 +45,8 @@ class TheWorkerIsNotToldTheTenant(MemoryStore):
 
 @killed_by("tenants.the_history_says_it_too")
 class TheHistoryForgetsTheTenant(MemoryStore):
-    def _ended(self, row: Row, *, is_removed: bool = False) -> None:
-        super()._ended(row, is_removed=is_removed)
+    def _ended(self, row: Row, now: int, completion: Complete = COMPLETE, **how: Any) -> None:
+        super()._ended(row, now, completion, **how)
         row.tenant = DEFAULT_TENANT
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
 from windlass.model.names import KeyMode
+
+
+OnBlockerFailure = Literal["fail", "run", "wait"]
+"""What a job does when a chain it waits for fails or is cancelled."""
 
 
 class JobState(StrEnum):
@@ -34,6 +38,11 @@ class JobSpec(msgspec.Struct, frozen=True):
     `run_at` is an aware datetime; `delay` and `keep` are seconds or a timedelta. `meta` is a small
     JSON object that goes along with the job: headers, a trace's context. A `strict` job that waits
     for its retry, or has failed, holds its queue: no other job of the queue starts before it.
+
+    `blockers` are chains (or their ids) that must end before the job may start, and
+    `on_blocker_failure` is what it does when one fails or is cancelled: "fail" too, "run" all the
+    same, or "wait" until the chain is retried. `key_window` (seconds or a timedelta) is for chains
+    that are started: the key counts that long after the end of the chain that has it.
     """
 
     task: str
@@ -49,6 +58,9 @@ class JobSpec(msgspec.Struct, frozen=True):
     keep: float | timedelta | None = None
     meta: Mapping[str, Any] | None = None
     strict: bool | None = None
+    blockers: Sequence[Any] | None = None
+    on_blocker_failure: OnBlockerFailure | None = None
+    key_window: float | timedelta | None = None
 
 
 class JobOptions(TypedDict, total=False):
@@ -65,6 +77,9 @@ class JobOptions(TypedDict, total=False):
     keep: float | timedelta | None
     meta: Mapping[str, Any] | None
     strict: bool | None
+    blockers: Sequence[Any] | None
+    on_blocker_failure: OnBlockerFailure | None
+    key_window: float | timedelta | None
 
 
 Instant = Annotated[int, "instant"]
@@ -99,6 +114,8 @@ class Carried(msgspec.Struct, array_like=True, gc=False):
     meta: JsonText | None = None
     tenant: str = DEFAULT_TENANT
     is_strict: Flag = 0
+    on_blocker_failure: OnBlockerFailure | None = None
+    """None is "fail"."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -151,3 +168,10 @@ class Job(msgspec.Struct, frozen=True):
     strict: bool = False
     errors: tuple[FailedAttempt, ...] = ()
     """The last ten failed attempts, the oldest first."""
+    chain: int | None = None
+    """The chain it belongs to, if any."""
+    step: int = 0
+    """Its place in that chain; the first job's is 0."""
+    blockers_open: int = 0
+    """How many chains it still waits for, and how many it named; one named twice counts once."""
+    blockers_total: int = 0

@@ -21,14 +21,18 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS, Chain
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store.hints import Due, ignore_due
 from windlass.store.records import (
     Capabilities,
+    ChainFilter,
     ClaimRequest,
+    Complete,
     JobFilter,
     Lease,
+    NewChain,
     NewJob,
     Note,
     Outcome,
@@ -80,12 +84,18 @@ class Joined(Protocol):
     async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         """For callers with one, whatever the connection."""
 
+    def start_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        """Start chains, for callers without an event loop."""
+
+    async def astart_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]: ...
+
 
 class Transaction(Protocol):
     """The handler's own writes and its settlement, committed together or not at all.
 
     Left without `complete` the writes commit and the job stays running; an exception rolls
-    everything back. `complete` raises LeaseLostError, and so rolls back, if the lease is lost.
+    everything back. `complete` raises LeaseLostError, and so rolls back, if the lease is lost, and
+    ValidationError where `settle` would answer *refused*.
     """
 
     @property
@@ -137,7 +147,12 @@ class WorkStore(Protocol):
         """Take claimable jobs in (priority, run_at, id) order, at most one per serial queue."""
 
     async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
-        """End deliveries, each if and only if its token still owns the job."""
+        """End deliveries, each if and only if its token still owns the job.
+
+        A completion, the job with which its chain goes on, the chains that start with it, the end
+        of the chain and the release of jobs that waited for it are one step. One that names unknown
+        chains, or would make a chain wait for itself, is *refused* alone.
+        """
 
     async def note(self, lease: Lease, note: Note) -> Verdict: ...
 
@@ -172,8 +187,14 @@ class WorkStore(Protocol):
     async def next_due(self) -> float | None:
         """Seconds until the next scheduled job is due (0 if one is), or None."""
 
-    async def prune(self, limit: int) -> int:
-        """Remove finished jobs that were kept long enough, at most `limit` in one step."""
+    async def prune(
+        self,
+        limit: int,
+        keep_chains: float = KEEP_CHAINS,
+        keep_failed_chains: float = KEEP_FAILED_CHAINS,
+    ) -> int:
+        """Remove finished jobs that were kept long enough, at most `limit` in one step; and chains
+        that completed, or ended otherwise, that many seconds ago, unless an open job names them."""
 
     # ── a look ──
     async def get(self, job_id: int, tenant: str | None = None) -> Job | None: ...
@@ -195,7 +216,70 @@ class Roster(Protocol):
         while a live worker has not been introduced."""
 
 
-class Store(WorkStore, Roster, Protocol):
+class ChainStore(Protocol):
+    """Jobs that continue one another, and jobs that wait for chains. A store whose capability
+    `chains` is False has none of these verbs, and takes no job that needs them.
+
+    `enqueue` takes jobs with blockers, and `settle` completions that go on.
+    """
+
+    async def start_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        """Start chains, all or none, in the order given. Where an open chain has the key, or one
+        that ended within `key_window`, that one is the answer, `deduplicated`. Raises
+        ChainNotFoundError for unknown blockers; nothing is stored then."""
+
+    async def get_chain(self, chain_id: int, tenant: str | None = None) -> Chain[Any] | None: ...
+
+    async def find_chains(self, wanted: ChainFilter) -> list[Chain[Any]]:
+        """One page, the newest first."""
+
+    async def chain_jobs(self, chain_id: int, tenant: str | None = None) -> list[Job]:
+        """Its jobs that are still stored, in order."""
+
+    async def blocked_jobs(self, chain_id: int, tenant: str | None = None) -> list[Job]:
+        """The jobs that wait for it, the newest first."""
+
+    async def blockers(self, job_id: int, tenant: str | None = None) -> list[Chain[Any]]:
+        """The chains that a job named, in the order given; without their jobs. Of one that is not
+        there any more only its id is known."""
+
+    async def complete_chain(
+        self,
+        chain_id: int,
+        completion: Complete,
+        inherits: Sequence[str] = (),
+        tenant: str | None = None,
+    ) -> Chain[Any]:
+        """Complete the current job of a chain without a worker, whatever state it is in. Where the
+        chain goes on, `inherits` names the fields that the next job has from that one.
+
+        ChainNotFoundError; ChainClosedError if it is completed, or cannot be open again because
+        another open chain has its key; BlockerReferenceError if it would wait for itself.
+        """
+
+    async def cancel_chains(
+        self, ids: Sequence[int], tenant: str | None = None
+    ) -> list[Chain[Any]]:
+        """Cancel their current jobs, all or none; those that run are asked to stop. Raises
+        ChainNotFoundError, and ChainClosedError for one that has ended."""
+
+    async def retry_chains(self, ids: Sequence[int], tenant: str | None = None) -> list[Chain[Any]]:
+        """Run failed and cancelled jobs of chains again, all or none; jobs that failed because of
+        these chains wait again. The chains that were opened.
+
+        ChainNotFoundError; ChainClosedError if another open chain has the key of one;
+        BlockerReferenceError if one waits for a chain that has failed and is not among them.
+        """
+
+    async def delete_chains(
+        self, ids: Sequence[int], cascade: bool = False, tenant: str | None = None
+    ) -> list[Chain[Any]]:
+        """Delete chains with their jobs, all or none; with `cascade` the chains that their jobs
+        named, too. Unknown ids are passed over. BlockerReferenceError if an open job of another
+        chain names one that is open or completed."""
+
+
+class Store(WorkStore, Roster, ChainStore, Protocol):
     """One queue in one database."""
 
     # ── producers ──

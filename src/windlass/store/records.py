@@ -6,7 +6,7 @@ batch crosses the port without a Python object per field.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from operator import attrgetter
@@ -16,6 +16,7 @@ import msgspec
 
 from windlass.clock import to_datetime
 from windlass.model import payload as payloads
+from windlass.model.chain import Chain, ChainState
 from windlass.model.job import (
     DEFAULT_TENANT,
     Carried,
@@ -52,6 +53,18 @@ class NewJob(Carried, array_like=True, kw_only=True, gc=False):
     run_at: Instant | None = None
     delay: Micros = 0
     key_mode: KeyMode = "replace"
+    blockers: tuple[int, ...] = ()
+    """Chains that must end before it may start. In a completion -1 is the first of the chains that
+    start with it, -2 the second."""
+
+
+class NewChain(msgspec.Struct, array_like=True, kw_only=True, gc=False):
+    """A validated request to start a chain: its first job, which has no key of its own, and the
+    chain's key. It counts for `key_window` microseconds after the chain's end, too."""
+
+    job: NewJob
+    key: str | None = None
+    key_window: Micros = 0
 
 
 class Lease(Carried, array_like=True, kw_only=True, gc=False):
@@ -73,6 +86,12 @@ class Lease(Carried, array_like=True, kw_only=True, gc=False):
     created_at: Instant
     updated_at: Instant
     last_error: str | None
+    chain: int | None = None
+    step: int | None = None
+    blockers_total: int | None = None
+    blockers: JsonText | None = None
+    """The chains it waited for as a list of ChainRow, where it named any and they are not too long;
+    where they are, `store.blockers` tells them."""
 
     @property
     def record(self) -> Any:
@@ -117,6 +136,12 @@ class Row(Carried, array_like=True, kw_only=True, gc=False):
     updated_at: Instant
     finished_at: Instant | None = None
     expires_at: Instant | None = None
+    chain: int | None = None
+    step: int | None = None
+    """Its place in its chain, from 0; None where it is in none."""
+    blockers_open: int | None = None
+    """How many chains it still waits for, and how many it named; None where it named none."""
+    blockers_total: int | None = None
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -137,6 +162,94 @@ class Row(Carried, array_like=True, kw_only=True, gc=False):
         for place, show in _SHOWN_AS:
             values[place] = show(values[place])
         return Job(*values)
+
+
+class BlockerState(StrEnum):
+    """How it stands between a job and one chain that it named."""
+
+    OPEN = "open"
+    """It waits for the chain, or would if it were not over itself."""
+    MET = "met"
+    FAILED = "failed"
+    """The job failed because the chain did."""
+
+
+class Blocker(msgspec.Struct, array_like=True, gc=False):
+    """A job, and a chain that it named at this place in its list."""
+
+    job: int
+    place: int
+    chain: int
+    state: BlockerState = BlockerState.OPEN
+
+
+class ChainRow(msgspec.Struct, array_like=True, kw_only=True, gc=False):
+    """One chain with everything a store knows of it; the order of fields is the wire's.
+
+    It is written when the chain starts and when it ends. `length` is true once it has ended; while
+    it is open its current job knows. `ended_by` is the token of the delivery that ended it.
+    """
+
+    id: int
+    state: ChainState = ChainState.OPEN
+    tenant: str = DEFAULT_TENANT
+    key: str | None = None
+    key_window: Micros = 0
+    task: str
+    payload: JsonText
+    output: JsonText | None = None
+    error: str | None = None
+    length: int = 1
+    created_at: Instant
+    finished_at: Instant | None = None
+    ended_by: int | None = None
+
+    def chain(self, job: Job | None = None, *, deduplicated: bool = False) -> Chain[Any]:
+        """The chain as a user sees it; `job` is its current one, as far as it is stored."""
+        return Chain(
+            id=self.id,
+            task=self.task,
+            payload=_json(self.payload),
+            state=self.state,
+            output=_json(self.output),
+            error=self.error,
+            job=job,
+            length=self.length if self.state.is_final or job is None else job.step + 1,
+            key=self.key,
+            tenant=self.tenant or None,
+            deduplicated=deduplicated,
+            created_at=to_datetime(self.created_at),
+            finished_at=_instant(self.finished_at),
+        )
+
+
+MOST_BLOCKER_TEXT = 1024 * 1024
+"""Characters of outputs that a lease carries; beyond, `store.blockers` tells them."""
+
+
+def encode_blockers(chains: Sequence[ChainRow]) -> str | None:
+    """What a lease carries of the chains its job named."""
+    if sum(len(chain.output or "") for chain in chains) > MOST_BLOCKER_TEXT:
+        return None
+    return msgspec.json.encode(chains).decode()
+
+
+def decode_blockers(text: str) -> list[Chain[Any]]:
+    return [row.chain() for row in _chain_rows(text)]
+
+
+def deleted_chain(chain_id: int, tenant: str, at: int) -> ChainRow:
+    """What is known of a chain that a job named, and that is deleted or was pruned."""
+    return ChainRow(
+        id=chain_id,
+        state=ChainState.CANCELLED,
+        tenant=tenant,
+        task="",
+        payload="null",
+        error="this chain was deleted",
+        created_at=at,
+        finished_at=at,
+    )
 
 
 def _instant(micros: int | None) -> datetime | None:
@@ -191,6 +304,9 @@ _SHOW: dict[str, Callable[[Any], Any]] = {
     "progress": _progress,
     "log": _log,
     "errors": _errors,
+    "step": lambda step: step or 0,
+    "blockers_open": lambda count: count or 0,
+    "blockers_total": lambda count: count or 0,
 }
 """What a job shows otherwise than its row has it."""
 _SHOWN_AS = [(Job.__struct_fields__.index(name), show) for name, show in _SHOW.items()]
@@ -200,8 +316,11 @@ _shown = attrgetter(*(_NAMED.get(name, name) for name in Job.__struct_fields__))
 _IN_LEASE = [name for name in Row.__struct_fields__ if name in Lease.__struct_fields__]
 
 
-def sees(tenant: str | None, row: Row) -> bool:
-    """Whether a caller of this tenant, or of all (None), may see the job."""
+_chain_rows = msgspec.json.Decoder(list[ChainRow]).decode
+
+
+def sees(tenant: str | None, row: Row | ChainRow) -> bool:
+    """Whether a caller of this tenant, or of all (None), may see the job or chain."""
     return tenant is None or row.tenant == tenant
 
 
@@ -239,10 +358,16 @@ class ClaimRequest(msgspec.Struct, frozen=True):
 
 
 class Complete(msgspec.Struct, frozen=True):
-    """Done. `output` is JSON text; `keep` the seconds to keep it where the job says nothing."""
+    """Done. `output` is JSON text; `keep` the seconds to keep it where the job says nothing.
+
+    With `next` the job's chain goes on with that job; a job of no chain becomes the first of one.
+    `starts` are chains that start with this completion.
+    """
 
     output: str | None = None
     keep: float | None = None
+    next: NewJob | None = None
+    starts: tuple[NewChain, ...] = ()
 
 
 class Fail(msgspec.Struct, frozen=True):
@@ -285,13 +410,17 @@ class Verdict(StrEnum):
     """There is no such job any more."""
     BUSY = "busy"
     """Nothing was written: an open transaction has locked the job. Ask again."""
+    REFUSED = "refused"
+    """Nothing was written: what the job asks for cannot be stored (an unknown blocker, a cycle)."""
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """The answer to one settlement, and the state the job is in if it was applied."""
+    """The answer to one settlement, the state the job is in if it was applied, and why it was
+    refused if it was."""
 
     verdict: Verdict
     state: JobState | None = None
+    reason: str | None = None
 
 
 class LostReason(StrEnum):
@@ -346,6 +475,19 @@ class JobFilter(msgspec.Struct, frozen=True):
     tenant: str | None = None
 
 
+class ChainFilter(msgspec.Struct, frozen=True):
+    """Which chains to list; what is None does not matter.
+
+    The newest come first; `after` is the last id of the page before.
+    """
+
+    states: tuple[ChainState, ...] | None = None
+    task: str | None = None
+    after: int | None = None
+    limit: int = 50
+    tenant: str | None = None
+
+
 class WorkerInfo(msgspec.Struct, frozen=True):
     """A worker the database knows; it is alive while `expires_at` lies in the future."""
 
@@ -391,7 +533,8 @@ class Capabilities(msgspec.Struct, frozen=True):
     `transactions`: a handler can settle its job and add others in one step. `sql`: handlers and
     callers can write data of their own with them, on connections to the same database. `upkeep`:
     the workers of this store promote, reap and prune; where it is False, another program does.
-    `roster`: it is a `Roster`. `examination`: it is a `findings.Examinable`.
+    `roster`: it is a `Roster`. `examination`: it is a `findings.Examinable`. `chains`: it is a
+    `ChainStore`.
     """
 
     shared: bool
@@ -401,6 +544,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     upkeep: bool = True
     roster: bool = False
     examination: bool = False
+    chains: bool = False
 
 
 class Note(msgspec.Struct, frozen=True):

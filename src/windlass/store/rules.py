@@ -14,6 +14,7 @@ import msgspec
 
 from windlass.clock import to_micros
 from windlass.errors import ConfigError
+from windlass.model.chain import ChainState
 from windlass.model.job import Carried, JobState
 from windlass.store.records import (
     MAX_ERROR_TEXT,
@@ -30,10 +31,10 @@ from windlass.store.records import (
 )
 
 TOUCHED_BY = {
-    "cancel": (JobState.SCHEDULED, JobState.READY, JobState.RUNNING),
-    "complete": (JobState.SCHEDULED, JobState.READY, JobState.FAILED),
-    "fail": (JobState.SCHEDULED, JobState.READY, JobState.FAILED),
-    "reschedule": (JobState.SCHEDULED, JobState.READY, JobState.FAILED),
+    "cancel": (JobState.BLOCKED, JobState.SCHEDULED, JobState.READY, JobState.RUNNING),
+    "complete": (JobState.BLOCKED, JobState.SCHEDULED, JobState.READY, JobState.FAILED),
+    "fail": (JobState.BLOCKED, JobState.SCHEDULED, JobState.READY, JobState.FAILED),
+    "reschedule": (JobState.BLOCKED, JobState.SCHEDULED, JobState.READY, JobState.FAILED),
     "retry": (JobState.SCHEDULED, JobState.FAILED, JobState.CANCELLED),
 }
 """The states in which a job is changed by each verb of operators; in any other it is skipped. The
@@ -43,6 +44,7 @@ LAST_INSTANT = to_micros(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
 """The latest a job can be due; what is asked for later is due then."""
 
 SUPERSEDED = "replaced or removed by its key while it ran, and did not complete"
+BLOCKER_FAILED = "chain {0}, which this job waited for, {1}"
 KILLED = "its worker died {0} times while this job ran (max_resets); it will not run again"
 
 
@@ -253,9 +255,17 @@ def reschedule(
         return
     if row.attempts >= row.limit:
         _close(row, JobState.FAILED, now)
-    else:
+    elif row.state is not JobState.BLOCKED:
         row.finished_at = None
         row.state = state_when_due(row.run_at, now)
+
+
+def complete_by_hand(row: Row, completion: Complete, now: int) -> None:
+    """Completed without its worker, whatever state it is in. One that runs has lost its lease."""
+    _unlock(row, now)
+    row.output = completion.output
+    row.last_error = None
+    complete(row, completion.keep, now)
 
 
 def run_again(row: Row, now: int) -> None:
@@ -264,3 +274,27 @@ def run_again(row: Row, now: int) -> None:
     row.finished_at = None
     row.run_at = row.updated_at = now
     row.state = JobState.READY
+
+
+# ── by the chains it named ──
+
+
+def release(row: Row, now: int) -> None:
+    """All chains it waited for have ended: it is due, though not before jobs that are ready."""
+    row.run_at = max(row.run_at, now)
+    row.updated_at = now
+    row.state = state_when_due(row.run_at, now)
+
+
+def fail_blocked(row: Row, chain: int, state: ChainState, now: int) -> None:
+    ended = "failed" if state is ChainState.FAILED else "was cancelled"
+    row.last_error = BLOCKER_FAILED.format(chain, ended)
+    _close(row, JobState.FAILED, now)
+
+
+def wait_again(row: Row, now: int) -> None:
+    """The chain because of which it failed is open again."""
+    row.last_error = row.finished_at = None
+    row.holds = 0
+    row.updated_at = now
+    row.state = JobState.BLOCKED

@@ -7,7 +7,6 @@ are the rules; the SQL stores only find the same rows faster.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -17,20 +16,27 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from windlass.clock import SYSTEM, Clock
-from windlass.errors import ConfigError, LeaseLostError, StoreClosedError
+from windlass.errors import ConfigError, LeaseLostError, StoreClosedError, ValidationError
 from windlass.model import payload as payloads
+from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS, Chain, ChainState
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
+from windlass.store.chaining import Chaining, Started
 from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import MOST_STRANDED, Joined, Lifeline, Listening, Transaction
 from windlass.store.records import (
     CANCELLED_KEPT,
+    COMPLETE,
     Capabilities,
+    ChainFilter,
+    ChainRow,
     ClaimRequest,
+    Complete,
     JobFilter,
     Lease,
     LostReason,
+    NewChain,
     NewJob,
     Note,
     Outcome,
@@ -43,26 +49,29 @@ from windlass.store.records import (
     Settled,
     Verdict,
     WorkerInfo,
+    deleted_chain,
+    encode_blockers,
     lease_of,
     paused_in,
     sees,
 )
 from windlass.store.rules import micros
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
+from windlass.stores.memory_book import MemoryBook
 
 
 class MemoryStore:
     """All jobs in dictionaries, under one lock."""
 
     capabilities = Capabilities(
-        shared=False, durable=False, transactions=True, sql=False, roster=True
+        shared=False, durable=False, transactions=True, sql=False, roster=True, chains=True
     )
+    chaining = Chaining
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self._lock = threading.RLock()
-        self._rows: dict[int, Row] = {}
-        self._history: dict[int, Row] = {}
+        self._use(MemoryBook())
         self._workers: dict[str, int] = {}
         """When each worker's lease ends, in microseconds of the monotonic clock, as do the leases
         of single jobs: so they end when they should, however the wall clock is set."""
@@ -70,10 +79,13 @@ class MemoryStore:
         self._paused: set[PausedName] = set()
         self._schedules: dict[tuple[str, str], KnownSchedule] = {}
         """By tenant and identifier."""
-        self._ids = itertools.count(1)
         self._tokens = itertools.count(1)
         self._hints = Hints()
         self._closed = False
+
+    def _use(self, book: MemoryBook) -> None:
+        self._book = book
+        self._rows, self._history, self._ids = book.rows, book.history, book.ids
 
     # ── life ──
 
@@ -132,6 +144,7 @@ class MemoryStore:
     def _add_all(self, jobs: Sequence[NewJob], now: int) -> list[Row]:
         for new in jobs:
             payloads.decode(new.payload)  # what cannot be read back is refused before any row
+        self._chaining(now).require(jobs)
         return [self._add(new, now) for new in jobs]
 
     def _add(self, new: NewJob, now: int) -> Row:
@@ -146,10 +159,12 @@ class MemoryStore:
                 return existing
             if existing.state is not JobState.RUNNING:
                 self._replace(existing, new, now)
+                self._chaining(now).block(existing, new.blockers)
                 return existing
             rules.supersede(existing, now)
         row = rules.new_row(new, now, next(self._ids) if job_id is None else job_id)
         self._rows[row.id] = row
+        self._chaining(now).block(row, new.blockers)
         return row
 
     def _replace(self, row: Row, new: NewJob, now: int) -> None:
@@ -216,7 +231,10 @@ class MemoryStore:
         row.deliveries += 1
         longer = request.longer_leases.get(row.task)
         row.lease_until = None if longer is None else self._ticks() + micros(longer)
-        return lease_of(row)
+        lease = lease_of(row)
+        if row.blockers_total:
+            lease.blockers = encode_blockers(self._named_by(row))
+        return lease
 
     async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
         with self._lock:
@@ -231,6 +249,10 @@ class MemoryStore:
         row = self._owned(lease)
         if row is None:
             return Settled(self._refusal(lease))
+        if isinstance(outcome, Complete):
+            reason = self._chaining(now).refusal(row, outcome)
+            if reason is not None:
+                return Settled(Verdict.REFUSED, reason=reason)
         self._end(row, outcome, now)
         return Settled(Verdict.APPLIED, row.state)
 
@@ -241,17 +263,33 @@ class MemoryStore:
         return row
 
     def _end(self, row: Row, outcome: Outcome, now: int) -> None:
+        token, is_cancelled = row.token, bool(row.cancel_requested)
         rules.end(row, outcome, now)
         if row.state.is_final:
-            self._ended(row)
+            completion = outcome if isinstance(outcome, Complete) else COMPLETE
+            self._ended(row, now, completion, token=token, is_cancelled=is_cancelled)
 
-    def _ended(self, row: Row, *, is_removed: bool = False) -> None:
+    def _ended(
+        self,
+        row: Row,
+        now: int,
+        completion: Complete = COMPLETE,
+        *,
+        token: int | None = None,
+        is_cancelled: bool = False,
+        is_removed: bool = False,
+    ) -> None:
         """Every job that ends passes here, whichever verb ends it. A completed job leaves, for the
-        history if it is to be kept; a removed one leaves for good."""
-        if is_removed or row.state is JobState.COMPLETED:
-            del self._rows[row.id]
-        if row.expires_at is not None:
-            self._history[row.id] = row
+        history if it is to be kept; a removed one leaves for good. `completion`, `token` and
+        `is_cancelled` are for `Chaining.ended`."""
+        if is_removed:
+            self._book.delete_job(row)
+            return
+        self._book.write_job(row)
+        self._chaining(now).ended(row, completion, token=token, is_cancelled=is_cancelled)
+
+    def _chaining(self, now: int) -> Chaining:
+        return self.chaining(self._book, now)
 
     async def note(self, lease: Lease, note: Note) -> Verdict:
         with self._lock:
@@ -308,7 +346,9 @@ class MemoryStore:
             return LostReason.ALREADY_COMPLETED
         row = self._rows.get(lease.job_id)
         if row is None:
-            return LostReason.NOT_FOUND
+            # Of a chain that is there an operator has completed the job.
+            is_known = lease.chain is not None and self._book.chain(lease.chain) is not None
+            return LostReason.ALREADY_COMPLETED if is_known else LostReason.NOT_FOUND
         if row.state.is_final:
             return LostReason.ALREADY_COMPLETED
         return LostReason.TAKEN_BY_ANOTHER_WORKER
@@ -341,17 +381,30 @@ class MemoryStore:
             ends = any(not isinstance(step, _Addition) for step in steps)
             if ends and self._owned(lease) is None:
                 raise _lost(lease, self._refusal(lease))
+            self._foreseen(lease, steps)  # raises where it would be refused
             self._carry_out(lease, steps)
         self._hint()
 
-    def _carry_out(self, lease: Lease, steps: Sequence[_Step]) -> list[Row]:
-        """In the order in which they were asked for; the rows of the jobs that were added."""
-        added = []
+    def _foreseen(self, lease: Lease, steps: Sequence[_Step]) -> MemoryStore:
+        """This store after these steps, as a copy."""
+        scratch = type(self)(self._clock)
+        scratch._use(self._book.copy())
+        scratch._carry_out(lease, steps)
+        return scratch
+
+    def _carry_out(self, lease: Lease, steps: Sequence[_Step]) -> list[Row | Started]:
+        """In the order in which they were asked for; what was added."""
+        added: list[Row | Started] = []
         for step in steps:
-            if isinstance(step, _Addition):
+            if not isinstance(step, _Addition):
+                answer = self._settle(lease, step, self._clock.now())
+                if answer.reason is not None:
+                    raise ValidationError(answer.reason, field="blockers")
+            elif isinstance(step.new, NewJob):
                 added.append(self._put(step.new, step.asked_at, step.job_id))
             else:
-                self._settle(lease, step, self._clock.now())
+                chaining = self._chaining(step.asked_at)
+                added.append(chaining.start(step.new, job_id=step.job_id))
         return added
 
     # ── upkeep ──
@@ -382,7 +435,7 @@ class MemoryStore:
             rules.take_back(row, max_resets, now)
             (requeued if row.state is JobState.READY else ended).append(row.id)
             if row.state.is_final:
-                self._ended(row)
+                self._ended(row, now)
         return Reaped(requeued=tuple(requeued), ended=tuple(ended))
 
     async def expire(self, leases: Sequence[Lease], max_resets: int) -> list[Settled]:
@@ -422,19 +475,47 @@ class MemoryStore:
         rows = [row for row in self._rows.values() if row.state is JobState.SCHEDULED]
         return sorted(rows, key=lambda row: (row.run_at, row.id))
 
-    async def prune(self, limit: int) -> int:
+    async def prune(
+        self,
+        limit: int,
+        keep_chains: float = KEEP_CHAINS,
+        keep_failed_chains: float = KEEP_FAILED_CHAINS,
+    ) -> int:
         with self._lock:
             now = self._start()
-            old = [r.id for r in self._history.values() if (r.expires_at or 0) <= now]
             stale = now - micros(CANCELLED_KEPT)
-            gone = [
-                row.id
-                for row in self._rows.values()
-                if row.state is JobState.CANCELLED and (row.finished_at or 0) <= stale
-            ]
-            for job_id in [*old, *gone][:limit]:
-                self._history.pop(job_id, None) or self._rows.pop(job_id)
-            return min(limit, len(old) + len(gone))
+            old = [
+                *(r for r in self._history.values() if (r.expires_at or 0) <= now),
+                *(
+                    row
+                    for row in self._rows.values()
+                    if row.state is JobState.CANCELLED and (row.finished_at or 0) <= stale
+                ),
+            ][:limit]
+            for row in old:
+                self._book.delete_job(row)
+            chains = self._old_chains(now, micros(keep_chains), micros(keep_failed_chains))
+            forgotten = chains[: limit - len(old)]
+            for chain in forgotten:
+                self._book.delete_chain(chain)
+            return len(old) + len(forgotten)
+
+    def _old_chains(self, now: int, completed: int, failed: int) -> list[ChainRow]:
+        """Chains that ended long enough ago, and that no open job names."""
+        named = {
+            it.chain
+            for job_id, blockers in self._book.named.items()
+            for it in blockers
+            if job_id in self._rows and not self._rows[job_id].state.is_final
+        }
+        keeps = {ChainState.COMPLETED: completed}
+        return [
+            chain
+            for chain in self._book.chains.values()
+            if chain.finished_at is not None
+            and chain.finished_at + max(chain.key_window, keeps.get(chain.state, failed)) <= now
+            and chain.id not in named
+        ]
 
     # ── schedules ──
 
@@ -581,10 +662,21 @@ class MemoryStore:
                 max_attempts=max_attempts,
             )
 
-        return self._change("reschedule", ids, tenant, change)
+        with self._lock:
+            if attempts is not None:
+                self._check_retry(ids, tenant)
+            return self._change("reschedule", ids, tenant, change)
 
     async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
-        return self._change("retry", ids, tenant, rules.run_again)
+        with self._lock:
+            self._check_retry(ids, tenant)
+            return self._change("retry", ids, tenant, rules.run_again)
+
+    def _check_retry(self, ids: Sequence[int], tenant: str | None) -> None:
+        """Refuse all if one of these jobs has ended and may not be brought back."""
+        known = [self._rows[job_id] for job_id in ids if job_id in self._rows]
+        over = [row for row in known if row.state.is_final and sees(tenant, row)]
+        self._chaining(self._start()).check_retry(over)
 
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         with self._lock:
@@ -595,7 +687,7 @@ class MemoryStore:
             if row.state is JobState.RUNNING:
                 rules.supersede(row, now)
                 return row.job()
-            self._ended(row, is_removed=True)
+            self._ended(row, now, is_removed=True)
         self._hint()
         return row.job()
 
@@ -626,7 +718,9 @@ class MemoryStore:
                     before = row.state
                     change(row, now)
                     if row.state.is_final and row.state is not before:
-                        self._ended(row)
+                        self._ended(row, now)
+                    elif before.is_final and not row.state.is_final:
+                        self._chaining(now).brought_back(row)
                     changed.append(row.job())
         self._hint(changed)
         return changed
@@ -639,6 +733,114 @@ class MemoryStore:
             or self._keyed(row.key, row.tenant) is None
         )
         return row.state in rules.TOUCHED_BY[verb] and is_free
+
+    # ── chains ──
+
+    async def start_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        with self._lock:
+            now = self._start()
+            started = self._start_all(chains, now)
+            answers = [self._seen(chain, is_duplicate) for chain, is_duplicate in started]
+        self._hint([chain.job for chain in answers if chain.job is not None])
+        return answers
+
+    def _start_all(self, chains: Sequence[NewChain], now: int) -> list[Started]:
+        for new in chains:
+            payloads.decode(new.job.payload)
+        chaining = self._chaining(now)
+        chaining.require([new.job for new in chains])
+        return [chaining.start(new) for new in chains]
+
+    def _seen(self, chain: ChainRow, is_duplicate: bool = False) -> Chain[Any]:
+        """A chain with its current job, or its last one where that is kept."""
+        jobs = self._book.chain_jobs(chain.id)
+        is_there = bool(jobs) and (
+            chain.state is ChainState.COMPLETED or jobs[-1].state is not JobState.COMPLETED
+        )
+        return chain.chain(jobs[-1].job() if is_there else None, deduplicated=is_duplicate)
+
+    async def get_chain(self, chain_id: int, tenant: str | None = None) -> Chain[Any] | None:
+        with self._lock:
+            chain = self._book.chain(chain_id)
+            return self._seen(chain) if chain is not None and sees(tenant, chain) else None
+
+    async def find_chains(self, wanted: ChainFilter) -> list[Chain[Any]]:
+        with self._lock:
+            chosen = [
+                chain
+                for chain in sorted(self._book.chains.values(), key=lambda it: -it.id)
+                if (wanted.after is None or chain.id < wanted.after)
+                and sees(wanted.tenant, chain)
+                and (wanted.states is None or chain.state in wanted.states)
+                and (wanted.task is None or chain.task == wanted.task)
+            ]
+            return [self._seen(chain) for chain in chosen[: wanted.limit]]
+
+    async def chain_jobs(self, chain_id: int, tenant: str | None = None) -> list[Job]:
+        with self._lock:
+            rows = self._book.chain_jobs(chain_id)
+            return [row.job() for row in rows if sees(tenant, row)]
+
+    async def blocked_jobs(self, chain_id: int, tenant: str | None = None) -> list[Job]:
+        with self._lock:
+            waiting = [it.job for it in self._book.naming(chain_id) if it.state == "open"]
+            rows = [self._rows[job_id] for job_id in dict.fromkeys(waiting) if job_id in self._rows]
+            blocked = [row for row in rows if row.state is JobState.BLOCKED and sees(tenant, row)]
+            return [row.job() for row in reversed(blocked)]
+
+    async def blockers(self, job_id: int, tenant: str | None = None) -> list[Chain[Any]]:
+        with self._lock:
+            row = self._rows.get(job_id) or self._history.get(job_id)
+            return [it.chain() for it in self._named_by(row)] if row and sees(tenant, row) else []
+
+    def _named_by(self, row: Row) -> list[ChainRow]:
+        return [
+            self._book.chain(it.chain) or deleted_chain(it.chain, row.tenant, row.updated_at)
+            for it in self._book.blockers(row.id)
+        ]
+
+    async def complete_chain(
+        self,
+        chain_id: int,
+        completion: Complete,
+        inherits: Sequence[str] = (),
+        tenant: str | None = None,
+    ) -> Chain[Any]:
+        with self._lock:
+            chaining = self._chaining(self._start())
+            [chain] = chaining.find([chain_id], tenant)
+            chaining.complete(chain, completion, inherits)
+            answer = self._seen(chain)
+        self._hint([] if answer.job is None else [answer.job])
+        return answer
+
+    async def cancel_chains(
+        self, ids: Sequence[int], tenant: str | None = None
+    ) -> list[Chain[Any]]:
+        with self._lock:
+            chaining = self._chaining(self._start())
+            chains = chaining.find(ids, tenant)
+            chaining.cancel(chains)
+            answers = [self._seen(chain) for chain in chains]
+        self._hint()
+        return answers
+
+    async def retry_chains(self, ids: Sequence[int], tenant: str | None = None) -> list[Chain[Any]]:
+        with self._lock:
+            chaining = self._chaining(self._start())
+            chains = chaining.retry(chaining.find(ids, tenant))
+            answers = [self._seen(chain) for chain in chains]
+        self._hint()
+        return answers
+
+    async def delete_chains(
+        self, ids: Sequence[int], cascade: bool = False, tenant: str | None = None
+    ) -> list[Chain[Any]]:
+        with self._lock:
+            chaining = self._chaining(self._start())
+            deleted = chaining.delete(ids, tenant, cascade=cascade)
+        self._hint()
+        return [chain.chain() for chain in deleted]
 
     async def pause(
         self, *, task: str | None = None, queue: str | None = None, tenant: str = DEFAULT_TENANT
@@ -699,10 +901,11 @@ class MemoryStore:
 
     async def delete_failed(self, limit: int, tenant: str | None = None) -> int:
         with self._lock:
+            now = self._start()
             rows = [row for row in self._rows.values() if sees(tenant, row)]
             failed = [row for row in rows if row.state is JobState.FAILED][:limit]
             for row in failed:
-                self._ended(row, is_removed=True)
+                self._ended(row, now, is_removed=True)
             return len(failed)
 
 
@@ -723,9 +926,10 @@ _ANYTHING = _Introduction(frozenset(), None)
 
 
 class _Addition(NamedTuple):
-    """A job that waits for a commit, when it was asked for, and the id it gets if it is new."""
+    """A job or a chain that waits for a commit, when it was asked for, and the id it gets if it is
+    new."""
 
-    new: NewJob
+    new: NewJob | NewChain
     asked_at: int
     job_id: int
 
@@ -778,29 +982,43 @@ class MemoryTransaction:
                 self._lost = self.store._refusal(self._lease)
         if self._lost is not None:
             raise _lost(self._lease, self._lost)
+        with self.store._lock:
+            self.store._foreseen(self._lease, [*self._steps, outcome])
         self._has_ended = True
         self._steps.append(outcome)
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         """Add jobs when the block ends; they are answered as they would be stored now."""
+        _, added = self._add(jobs, jobs)
+        return [row.job() for row in added if isinstance(row, Row)]
+
+    async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        return self.enqueue(jobs)
+
+    def start_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        """The same for chains."""
+        scratch, added = self._add(chains, [new.job for new in chains])
+        return [scratch._seen(*it) for it in added if isinstance(it, Started)]
+
+    async def astart_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        return self.start_chains(chains)
+
+    def _add(
+        self, asked: Sequence[NewJob | NewChain], jobs: Sequence[NewJob]
+    ) -> tuple[MemoryStore, list[Row | Started]]:
+        """What is asked for, on a store as it will be if nothing else changes meanwhile."""
         if not self._is_open:
             raise ConfigError("this transaction has ended; add the job without it")
         for new in jobs:
             payloads.decode(new.payload)
         with self.store._lock:
             now = self.store._start()
-            self._steps += [_Addition(new, now, next(self.store._ids)) for new in jobs]
-            added = self._foresee()
-        return added[len(added) - len(jobs) :]
-
-    async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
-        return self.enqueue(jobs)
-
-    def _foresee(self) -> list[Job]:
-        """The jobs that are added, as they will be if nothing changes until the block ends."""
-        scratch = MemoryStore(self.store._clock)
-        scratch._rows = {job_id: copy.copy(row) for job_id, row in self.store._rows.items()}
-        return [row.job() for row in scratch._carry_out(self._lease, self._steps)]
+            scratch = self.store._foreseen(self._lease, self._steps)
+            scratch._chaining(now).require(jobs)
+            steps = [_Addition(new, now, next(self.store._ids)) for new in asked]
+            added = scratch._carry_out(self._lease, steps)
+            self._steps += steps
+        return scratch, added
 
 
 _NO_SQL = "memory:// has no SQL; use a sqlite:/// or postgresql:// URL"
