@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,9 @@ from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
 from windlass.store.records import (
+    COMPLETE,
     ClaimRequest,
+    Complete,
     JobFilter,
     Lease,
     NewJob,
