@@ -52,7 +52,7 @@ DO $$ DECLARE used regclass; BEGIN
   FOR used IN
     SELECT c.oid FROM pg_class AS c
     WHERE c.relnamespace = 'contract'::regnamespace AND c.relkind = 'r'
-      AND c.relname <> '_migrations' AND pg_relation_size(c.oid) > 0
+      AND c.relname NOT IN ('_migrations', '_functions') AND pg_relation_size(c.oid) > 0
   LOOP
     EXECUTE 'TRUNCATE ' || used;
   END LOOP;
