@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Coroutine, Sequence
 from datetime import timedelta
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
@@ -22,10 +22,18 @@ from windlass.store.port import WorkStore
 from windlass.store.records import NewChain, NewJob, Note, decode_blockers
 from windlass.tasks.abort import Abort
 from windlass.tasks.connection import DatabaseConnection
-from windlass.tasks.continuing import Continuation, StartedChain, asked, inherit
-from windlass.tasks.task import BoundTask, Task
+from windlass.tasks.continuing import (
+    Continuation,
+    StartedChain,
+    asked,
+    inherit,
+    payloads_of_others,
+)
 from windlass.tasks.tenancy import inherit_tenant
 from windlass.tasks.transaction import Completable, JobTransaction
+
+if TYPE_CHECKING:
+    from windlass.tasks.task import BoundTask, Task
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -189,14 +197,16 @@ class Context:
 
     def _prepare_next(self, spec: JobSpec) -> Continuation:
         self._require_chains()
-        new, inherits = self._around.producer.prepare_next(replace(spec, blockers=None))
+        with payloads_of_others():
+            new, inherits = self._around.producer.prepare_next(replace(spec, blockers=None))
         new.blockers = self._references(spec)
         return Continuation(inherit(new, inherits, self._delivery.lease))
 
     def _prepare_start(self, spec: JobSpec) -> int:
         """Its place among the chains of this delivery: -1 is the first."""
         self._require_chains()
-        new = self._around.producer.prepare_chain(replace(spec, blockers=None))
+        with payloads_of_others():
+            new = self._around.producer.prepare_chain(replace(spec, blockers=None))
         new.job.blockers = self._references(spec)
         new.job.tenant = self._delivery.lease.tenant
         starts = self._delivery.starts = self._delivery.starts or []

@@ -6,17 +6,20 @@ only if the delivery completes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from windlass.errors import ValidationError
+from windlass.errors import PayloadError, ValidationError
 from windlass.model import names
 from windlass.model.job import JobSpec
 from windlass.store.records import Complete, Lease, NewChain, NewJob
-from windlass.tasks.task import BoundTask, Task
+
+if TYPE_CHECKING:
+    from windlass.tasks.task import BoundTask, Task
 
 
 class Continuation(msgspec.Struct, frozen=True):
@@ -63,8 +66,14 @@ def asked(
         payload = args[0] if args else None
         spec = JobSpec(task=task, payload=payload, **kwargs)
     else:
-        bound = task.using() if isinstance(task, Task) else task
-        spec = bound.spec_of(args, kwargs)
+        # By its method: a module that knows tasks cannot be imported from here.
+        spec_of = getattr(task, "spec_of", None)
+        if spec_of is None:
+            raise ValidationError(
+                f"give a task, task.using(…) or a task's name, not {names.brief(task)}",
+                field="task",
+            )
+        spec = spec_of(args, kwargs)
     if not spec.blockers:
         return spec
     return replace(spec, blockers=[_reference(it, delivery) for it in spec.blockers])
@@ -74,6 +83,16 @@ def _reference(blocker: Any, delivery: object) -> int:
     if isinstance(blocker, StartedChain):
         return blocker.place_in(delivery)
     return names.check_blocker(blocker)
+
+
+@contextmanager
+def payloads_of_others() -> Iterator[None]:
+    """A payload that does not fit the next task fails the attempt. That a job's own payload does not
+    fit is another matter, a PayloadError: no attempt can help then."""
+    try:
+        yield
+    except PayloadError as error:
+        raise ValidationError(str(error), field=error.field) from error
 
 
 def completion(

@@ -93,6 +93,10 @@ class Task(Generic[P, R]):
         """Add one job per payload, all or none, in one round trip."""
         return await self.using().aenqueue_many(payloads)
 
+    def spec_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobSpec:
+        """One call of the task as a job to add."""
+        return self.using().spec_of(args, kwargs)
+
     @overload
     def start(
         self: Task[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
