@@ -87,8 +87,8 @@ def _reference(blocker: Any, delivery: object) -> int:
 
 @contextmanager
 def payloads_of_others() -> Iterator[None]:
-    """A payload that does not fit the next task fails the attempt. That a job's own payload does not
-    fit is another matter, a PayloadError: no attempt can help then."""
+    """A payload that does not fit the next task fails the attempt. That a job's own payload does
+    not fit is another matter, a PayloadError: no attempt can help then."""
     try:
         yield
     except PayloadError as error:
