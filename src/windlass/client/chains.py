@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Unpack
@@ -10,16 +9,13 @@ from typing import Any, Unpack
 import msgspec
 
 from windlass.client.caller import Caller
-from windlass.errors import ChainNotFoundError, ValidationError, WaitTimeoutError
+from windlass.client.waiting import wait_until
+from windlass.errors import ChainNotFoundError, ValidationError
 from windlass.model import names
 from windlass.model import payload as payloads
 from windlass.model.chain import Chain, ChainState, Next
 from windlass.model.job import Job, JobOptions, JobSpec
 from windlass.store.records import ChainFilter, Complete, NewChain, NewJob
-
-WAIT_FIRST = 0.01
-WAIT_LONGEST = 0.25
-"""Seconds between two looks at what a caller waits for."""
 
 
 class ChainVerbs(Caller):
@@ -107,22 +103,16 @@ class ChainVerbs(Caller):
         seconds.
         """
         wanted = names.check_job(id)
-        limit = names.check_seconds(timeout, "timeout")
+        names.check_seconds(timeout, "timeout")
         store = await self._opened()
-        loop = asyncio.get_running_loop()
-        deadline = None if limit is None else loop.time() + limit
-        pause = WAIT_FIRST
-        while True:
+
+        async def ended() -> Chain[Any] | None:
             chain = await store.get_chain(wanted, self._tenant())
             if chain is None:
                 raise ChainNotFoundError([wanted])
-            if chain.state.is_final:
-                return chain
-            left = None if deadline is None else deadline - loop.time()
-            if left is not None and left <= 0:
-                raise WaitTimeoutError(f"chain {id} is still open after {limit:g} s")
-            await asyncio.sleep(pause if left is None else min(pause, left))
-            pause = min(pause * 1.5, WAIT_LONGEST)
+            return chain if chain.state.is_final else None
+
+        return await wait_until(ended, timeout, f"chain {id}")
 
     # ── changing ──
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Unpack
 
 from msgspec.structs import replace
 
-from windlass.client.chains import WAIT_FIRST, WAIT_LONGEST, ChainVerbs
+from windlass.client.chains import ChainVerbs
 from windlass.client.filters import make_filter
 from windlass.client.schedules import ScheduleInfo, no_schedule, schedule_info
+from windlass.client.waiting import wait_until
 from windlass.clock import to_micros
 from windlass.errors import (
     ConfigError,
     JobNotFoundError,
     JobNotKeptError,
     ValidationError,
-    WaitTimeoutError,
 )
 from windlass.model import names
 from windlass.model.job import Job, JobOptions, JobSpec, JobState
@@ -103,28 +102,25 @@ class Client(ChainVerbs):
         Raises JobNotKeptError at once if its outcome will not be kept, JobNotFoundError if there
         is no such job (any more), WaitTimeoutError after `timeout` seconds.
         """
-        names.check_job(id)
-        limit = names.check_seconds(timeout, "timeout")
+        wanted = names.check_job(id)
+        names.check_seconds(timeout, "timeout")
         store = await self._opened()
-        loop = asyncio.get_running_loop()
-        deadline = None if limit is None else loop.time() + limit
-        pause = WAIT_FIRST
-        while True:
-            job = await store.get(id, self._tenant())
+
+        async def finished() -> Job | None:
+            job = await store.get(wanted, self._tenant())
             if job is None:
                 raise JobNotFoundError(f"there is no job {id}, or it is finished and was not kept")
-            if job.state.is_final:
-                return job
-            if not (self._keep(job.task) if job.keep is None else job.keep):
+            if not job.state.is_final and not self._is_kept(job):
                 raise JobNotKeptError(
                     f"job {id} is not kept when it completes, so there will be nothing to wait"
                     " for; set keep= on the job, the task or the app"
                 )
-            left = None if deadline is None else deadline - loop.time()
-            if left is not None and left <= 0:
-                raise WaitTimeoutError(f"job {id} is still {job.state} after {limit:g} s")
-            await asyncio.sleep(pause if left is None else min(pause, left))
-            pause = min(pause * 1.5, WAIT_LONGEST)
+            return job if job.state.is_final else None
+
+        return await wait_until(finished, timeout, f"job {id}")
+
+    def _is_kept(self, job: Job) -> bool:
+        return bool(self._keep(job.task) if job.keep is None else job.keep)
 
     # ── schedules ──
 
