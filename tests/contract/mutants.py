@@ -14,6 +14,7 @@ from windlass.clock import SYSTEM, Clock
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
+from windlass.store.chaining import Started
 from windlass.store.records import (
     Cancel,
     ClaimRequest,
@@ -803,16 +804,16 @@ class TheSettlementsKeepBeatsTheJobs(MemoryStore):
 
 @killed_by("history.a_kept_job_expires_on_the_microsecond")
 class PruneRemovesUnexpired(MemoryStore):
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int, *keeps: float) -> int:
         for row in self._history.values():
             row.expires_at = 0
-        return await super().prune(limit)
+        return await super().prune(limit, *keeps)
 
 
 @killed_by("history.open_and_failed_jobs_are_never_pruned")
 class PruneRemovesFailedJobs(MemoryStore):
-    async def prune(self, limit: int) -> int:
-        return await super().prune(limit) + await self.delete_failed(limit)
+    async def prune(self, limit: int, *keeps: float) -> int:
+        return await super().prune(limit, *keeps) + await self.delete_failed(limit)
 
 
 # ── operators ──
@@ -1566,13 +1567,13 @@ class JoinedJobsDoNotWait(MemoryStore):
 
 @killed_by("transactions.a_key_is_free_after_its_job_is_completed_inside")
 class JoinedJobsComeFirst(MemoryStore):
-    def _carry_out(self, lease: Lease, steps: Sequence[Any]) -> list[Row]:
+    def _carry_out(self, lease: Lease, steps: Sequence[Any]) -> list[Row | Started]:
         return super()._carry_out(lease, sorted(steps, key=lambda step: not _adds(step)))
 
 
 @killed_by("transactions.a_key_taken_inside_before_the_job_fails_ends_it")
 class JoinedJobsComeLast(MemoryStore):
-    def _carry_out(self, lease: Lease, steps: Sequence[Any]) -> list[Row]:
+    def _carry_out(self, lease: Lease, steps: Sequence[Any]) -> list[Row | Started]:
         return super()._carry_out(lease, sorted(steps, key=_adds))
 
 

@@ -11,7 +11,6 @@ import msgspec
 
 from windlass.model.names import KeyMode
 
-
 OnBlockerFailure = Literal["fail", "run", "wait"]
 """What a job does when a chain it waits for fails or is cancelled."""
 

@@ -306,7 +306,10 @@ class MemoryStore:
 
     def _refusal(self, lease: Lease) -> Verdict:
         known = lease.job_id in self._rows or lease.job_id in self._history
-        return Verdict.LOST if known else Verdict.MISSING
+        return Verdict.LOST if known or self._knows_chain(lease) else Verdict.MISSING
+
+    def _knows_chain(self, lease: Lease) -> bool:
+        return lease.chain is not None and self._book.chain(lease.chain) is not None
 
     # ── leases ──
 
@@ -346,9 +349,9 @@ class MemoryStore:
             return LostReason.ALREADY_COMPLETED
         row = self._rows.get(lease.job_id)
         if row is None:
-            # Of a chain that is there an operator has completed the job.
-            is_known = lease.chain is not None and self._book.chain(lease.chain) is not None
-            return LostReason.ALREADY_COMPLETED if is_known else LostReason.NOT_FOUND
+            if self._knows_chain(lease):  # an operator has completed the job
+                return LostReason.ALREADY_COMPLETED
+            return LostReason.NOT_FOUND
         if row.state.is_final:
             return LostReason.ALREADY_COMPLETED
         return LostReason.TAKEN_BY_ANOTHER_WORKER

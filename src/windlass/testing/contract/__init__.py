@@ -22,6 +22,11 @@ from __future__ import annotations
 from windlass.testing.contract import (
     admin,
     batches,
+    blockers,
+    chain_keys,
+    chain_operators,
+    chains,
+    chains_at_once,
     claim,
     clock_jumps,
     concurrency,
@@ -77,6 +82,11 @@ _GROUPS = (
     schedules_at_once,
     transactions,
     tenants,
+    chains,
+    blockers,
+    chain_keys,
+    chain_operators,
+    chains_at_once,
 )
 
 

@@ -54,7 +54,7 @@ async def compete(
     )
 
 
-async def _settle(store: Store, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
+async def settle_all(store: Store, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
     """Settle, and ask again for what a rival's transaction holds at the moment."""
     answers = list(await store.settle(settlements))
     end = asyncio.get_running_loop().time() + PATIENCE
@@ -165,7 +165,7 @@ async def no_request_by_key_is_lost(kit: Kit) -> None:
     async def run_some(store: Store, worker: str) -> bool:
         leases = await _claim(store, worker)
         ran.extend((lease.key, int(lease.payload)) for lease in leases)
-        await _settle(store, [(lease, COMPLETE) for lease in leases])
+        await settle_all(store, [(lease, COMPLETE) for lease in leases])
         return bool(leases)
 
     await compete(kit, work)
@@ -233,7 +233,7 @@ async def a_queue_runs_one_at_a_time(kit: Kit) -> None:
                     wait_for_a_rival()
                     running[lease.queue or ""] -= 1
                     ran.append(lease)
-                await _settle(store, [(lease, COMPLETE)])
+                await settle_all(store, [(lease, COMPLETE)])
 
     await compete(kit, work, rivals=3)
     assert overlaps == []
@@ -248,7 +248,7 @@ async def a_delivery_is_settled_once(kit: Kit) -> None:
     leases = await kit.claim()
 
     async def settle(number: int, store: Store) -> list[Verdict]:
-        return [(await _settle(store, [(lease, COMPLETE)]))[0].verdict for lease in leases]
+        return [(await settle_all(store, [(lease, COMPLETE)]))[0].verdict for lease in leases]
 
     for verdicts in zip(*await compete(kit, settle), strict=True):
         assert Counter(verdicts) == {Verdict.APPLIED: 1, Verdict.MISSING: RIVALS - 1}
@@ -272,7 +272,7 @@ async def a_late_settle_and_the_reaper_agree(kit: Kit) -> None:
         ) -> None:
             if number == 0:
                 for lease in leases:
-                    [answer] = await _settle(store, [(lease, COMPLETE)])
+                    [answer] = await settle_all(store, [(lease, COMPLETE)])
                     if answer.verdict is Verdict.APPLIED:
                         applied.append(lease.job_id)
             else:
@@ -345,7 +345,7 @@ async def handing_back_and_claiming_loses_nothing(kit: Kit) -> None:
             if number % 2:
                 await store.retire(f"w{number}")
             else:
-                await _settle(store, [(lease, RELEASE) for lease in leases])
+                await settle_all(store, [(lease, RELEASE) for lease in leases])
 
     await compete(kit, work)
     seen = [await kit.get(job.id) for job in jobs]
@@ -365,7 +365,7 @@ async def a_strict_queue_keeps_its_order_through_failures(kit: Kit) -> None:
                 is_first = lease.job_id not in failed
                 failed.add(lease.job_id)
                 told.append((lease.job_id, "failed" if is_first else "completed"))
-                await _settle(store, [(lease, Fail("once") if is_first else COMPLETE)])
+                await settle_all(store, [(lease, Fail("once") if is_first else COMPLETE)])
 
     await compete(kit, work, rivals=3)
     assert told == [(job.id, word) for job in jobs for word in ("failed", "completed")]
@@ -396,7 +396,7 @@ async def a_task_that_is_paused_for_a_tenant_and_resumed_loses_no_job(kit: Kit) 
         while not is_over.is_set() or len(taken) < len(jobs):
             for lease in await _claim(store, f"w{number}", limit=3):
                 taken[lease.job_id] += 1
-                await _settle(store, [(lease, COMPLETE)])
+                await settle_all(store, [(lease, COMPLETE)])
 
     await compete(kit, work)
     assert taken == dict.fromkeys(ids(jobs), 1)

@@ -7,14 +7,17 @@ from datetime import datetime
 from typing import Any
 
 from windlass.clock import to_datetime
+from windlass.model.chain import Chain
 from windlass.model.job import Job, JobState
 from windlass.model.names import DEFAULT_MAX_RESETS
 from windlass.store.port import Lifeline, Store
 from windlass.store.records import (
     ClaimRequest,
+    Complete,
     Fail,
     JobFilter,
     Lease,
+    NewChain,
     NewJob,
     Outcome,
     Reaped,
@@ -95,6 +98,21 @@ class Kit:
     async def add_many(self, *options: dict[str, Any]) -> list[Job]:
         return await self.store.enqueue([self.new(**{"task": "t", **each}) for each in options])
 
+    def new_chain(
+        self,
+        task: str = "t",
+        *,
+        key: str | None = None,
+        key_window: float = 0.0,
+        **options: Any,
+    ) -> NewChain:
+        window = round(key_window * 1e6)
+        return NewChain(job=self.new(task, **options), key=key, key_window=window)
+
+    async def start(self, task: str = "t", **options: Any) -> Chain[Any]:
+        [chain] = await self.store.start_chains([self.new_chain(task, **options)])
+        return chain
+
     # ── workers ──
 
     async def claim(
@@ -124,6 +142,10 @@ class Kit:
     async def settle(self, lease: Lease, outcome: Outcome) -> Settled:
         [answer] = await self.store.settle([(lease, outcome)])
         return answer
+
+    async def go_on(self, lease: Lease, task: str = "t", **options: Any) -> Settled:
+        """Complete the delivery; its chain goes on with another job."""
+        return await self.settle(lease, Complete(next=self.new(task, **options)))
 
     async def fail(self, lease: Lease, error: str = "oops", **options: Any) -> Settled:
         return await self.settle(lease, Fail(error, **options))
@@ -165,6 +187,11 @@ class Kit:
     async def state(self, job_id: int) -> JobState | None:
         job = await self.store.get(job_id)
         return job.state if job else None
+
+    async def chain(self, chain_id: int) -> Chain[Any]:
+        chain = await self.store.get_chain(chain_id)
+        assert chain is not None, f"chain {chain_id} is gone"
+        return chain
 
     async def page(self, **wanted: Any) -> list[int]:
         """The ids that a list shows, in its order."""
