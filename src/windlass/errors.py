@@ -44,11 +44,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class WindlassError(Exception):
     """The root of everything Windlass raises."""
+
+    def __copy__(self) -> Self:
+        """The same error for another caller, whatever its class is made from: a traceback grows
+        where an exception is raised, so no two callers share one."""
+        twin = type(self).__new__(type(self), *self.args)
+        twin.__dict__.update(self.__dict__)
+        return twin
 
 
 # ── refused at the door ─────────────────────────────────────────────────────────────────────

@@ -29,13 +29,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from windlass.errors import BlockerReferenceError, ChainClosedError, ChainNotFoundError
 from windlass.model.chain import ChainState
-from windlass.model.job import JobState, OnBlockerFailure
+from windlass.model.job import JobState
+from windlass.model.names import OnBlockerFailure
 from windlass.store import rules
 from windlass.store.records import (
     COMPLETE,
@@ -103,6 +105,10 @@ class Book(Protocol):
 
     def write_blockers(self, job_id: int, blockers: Sequence[Blocker]) -> None:
         """All that a job named; those before are gone."""
+
+    def write_blocker(self, blocker: Blocker) -> None:
+        """One whose state has changed. A job may have named very many, so the end of a chain
+        touches only those that name this chain."""
 
 
 class Started(NamedTuple):
@@ -323,8 +329,8 @@ class Chaining:
             chain = todo.popleft()
             if chain is None:
                 continue
-            for waiting in self._blocked_by(chain.id):
-                self._hear(waiting, chain.id, chain)
+            for waiting, about in self._blocked_by(chain.id):
+                self._hear(waiting, about, chain)
                 if waiting.state.is_final:
                     todo.append(self._end_chain(waiting))
 
@@ -342,23 +348,22 @@ class Chaining:
         self.book.write_chain(chain)
         return chain
 
-    def _blocked_by(self, chain_id: int) -> Iterator[Row]:
-        """The jobs that wait for a chain, each once."""
-        for job_id in dict.fromkeys(it.job for it in self.book.naming(chain_id)):
+    def _blocked_by(self, chain_id: int) -> Iterator[tuple[Row, list[Blocker]]]:
+        """The jobs that wait for a chain, each once, with all places at which they named it."""
+        for job_id, named in groupby(self.book.naming(chain_id), lambda it: it.job):
             row = self.book.job(job_id)
             if row is not None and row.state is JobState.BLOCKED:
-                yield row
+                yield row, list(named)
 
-    def _hear(self, row: Row, chain_id: int, chain: ChainRow | None) -> None:
+    def _hear(self, row: Row, named: Sequence[Blocker], chain: ChainRow | None) -> None:
         """A blocked job learns that a chain it named has ended; or was deleted (None)."""
         standing = self._standing(row, chain)
-        named = self.book.blockers(row.id)
-        about = [it for it in named if it.chain == chain_id and it.state is BlockerState.OPEN]
+        about = [it for it in named if it.state is BlockerState.OPEN]
         if not about or standing is BlockerState.OPEN:
             return
         for it in about:
             it.state = standing
-        self.book.write_blockers(row.id, named)
+            self.book.write_blocker(it)
         if chain is not None and standing is BlockerState.FAILED:
             rules.fail_blocked(row, chain.id, chain.state, self.now)
         else:
@@ -494,8 +499,8 @@ class Chaining:
             chain.state, chain.error = ChainState.COMPLETED, None
             chain.output, chain.finished_at = completion.output, self.now
             self.book.write_chain(chain)
-            for waiting in self._blocked_by(chain.id):
-                self._hear(waiting, chain.id, chain)
+            for waiting, about in self._blocked_by(chain.id):
+                self._hear(waiting, about, chain)
 
     def cancel(self, chains: Sequence[ChainRow]) -> None:
         """Cancel the current jobs of these chains; those that run are asked to stop."""
@@ -551,8 +556,8 @@ class Chaining:
                 self.book.delete_job(row)
             self.book.delete_chain(chain)
         for chain_id in doomed:
-            for waiting in self._blocked_by(chain_id):
-                self._hear(waiting, chain_id, None)
+            for waiting, about in self._blocked_by(chain_id):
+                self._hear(waiting, about, None)
         return [*doomed.values()]
 
     def _refuse_references(self, doomed: Mapping[int, ChainRow]) -> None:

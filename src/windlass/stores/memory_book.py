@@ -92,3 +92,6 @@ class MemoryBook:
 
     def write_blockers(self, job_id: int, blockers: Sequence[Blocker]) -> None:
         self.named[job_id] = list(blockers)
+
+    def write_blocker(self, blocker: Blocker) -> None:
+        """It is the very object that the list has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 
 import msgspec
 
@@ -19,7 +20,7 @@ from windlass.store.records import (
     sees,
 )
 from windlass.stores.sqlite import ending, queues, rows
-from windlass.stores.sqlite.changes import Changes
+from windlass.stores.sqlite.book import SqliteBook
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.ending import Ended
 from windlass.stores.sqlite.lease_clock import ticks
@@ -32,9 +33,19 @@ _AFTER_ALL = 2**63 - 1
 
 Change = Callable[[Row, int], None]
 
+
+class _Failed(msgspec.Struct, array_like=True):
+    """What is read of a job that is to be deleted."""
+
+    id: int
+    tenant: str
+    queue: str | None
+    blockers_total: int | None
+
+
 _counts = msgspec.json.Decoder(dict[JobState, int]).decode
 _workers = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
-_failed = msgspec.json.Decoder(list[tuple[int, str, str | None]]).decode
+_failed = msgspec.json.Decoder(list[_Failed]).decode
 _paused = msgspec.json.Decoder(list[PausedName]).decode
 _queues = msgspec.json.Decoder(list[str]).decode
 
@@ -140,21 +151,32 @@ def paused(db: Session, tenant: str | None) -> Paused:
 
 
 def _change(
-    db: Session, verb: str, ids: Sequence[int], tenant: str | None, now: int, change: Change
+    db: Session,
+    verb: str,
+    ids: Sequence[int],
+    tenant: str | None,
+    now: int,
+    change: Change,
+    *,
+    brings_back: bool = False,
 ) -> list[Row]:
-    found = {row.id: row for row in rows.read(db, "read_jobs", ids=json_text(list(set(ids))))}
-    changes = Changes()
+    """`brings_back` where jobs that have ended may run again; all or none of them."""
+    book = SqliteBook(db, now)
+    found = {row.id: row for row in book.read("read_jobs", ids=json_text(list(set(ids))))}
+    known = [found[job_id] for job_id in dict.fromkeys(ids) if job_id in found]
+    seen = [row for row in known if sees(tenant, row)]
+    if brings_back:
+        book.chaining.check_retry([row for row in seen if row.state.is_final])
     changed = []
-    for job_id in dict.fromkeys(ids):
-        row = found.get(job_id)
-        if row is not None and sees(tenant, row) and row.state in rules.TOUCHED_BY[verb]:
-            changes.change(row)
+    for row in _with_free_keys(db, seen) if JobState.CANCELLED in rules.TOUCHED_BY[verb] else seen:
+        if row.state in rules.TOUCHED_BY[verb]:
+            before = row.state
             change(row, now)
-            if row.state is JobState.COMPLETED:
-                changes.finish(row)
-            changed.append(row)
+            book.changed(row, before)
+            # It is told as it is now: the end of another job here may change it once more.
+            changed.append(row if row.blockers_total is None else copy(row))
     if changed:
-        changes.save(db)
+        book.save()
     return changed
 
 
@@ -196,34 +218,31 @@ def reschedule(
             max_attempts=max_attempts,
         )
 
-    return _change(db, "reschedule", ids, tenant, now, change)
+    return _change(db, "reschedule", ids, tenant, now, change, brings_back=attempts is not None)
 
 
 def retry(db: Session, ids: Sequence[int], tenant: str | None, now: int) -> list[Row]:
-    free = _with_free_keys(db, ids)
-    return _change(db, "retry", free, tenant, now, rules.run_again)
+    return _change(db, "retry", ids, tenant, now, rules.run_again, brings_back=True)
 
 
-def _with_free_keys(db: Session, ids: Sequence[int]) -> list[int]:
+def _with_free_keys(db: Session, found: Sequence[Row]) -> list[Row]:
     """Without the cancelled jobs whose key another job, or an earlier one here, has by now."""
-    found = {row.id: row for row in rows.read(db, "read_jobs", ids=json_text(list(set(ids))))}
     cancelled = {
         (row.tenant, row.key)
-        for row in found.values()
+        for row in found
         if row.state is JobState.CANCELLED and row.key is not None
     }
     if not cancelled:
-        return list(ids)
+        return list(found)
     holders = rows.read_named(db, "read_keyed", cancelled)
     taken = {(row.tenant, row.key) for row in holders}
     free = []
-    for job_id in dict.fromkeys(ids):
-        row = found.get(job_id)
-        if row is not None and row.state is JobState.CANCELLED and row.key is not None:
+    for row in found:
+        if row.state is JobState.CANCELLED and row.key is not None:
             if (row.tenant, row.key) in taken:
                 continue
             taken.add((row.tenant, row.key))
-        free.append(job_id)
+        free.append(row)
     return free
 
 
@@ -231,23 +250,24 @@ def remove(db: Session, key: str, tenant: str, now: int) -> Row | None:
     row = get_by_key(db, key, tenant)
     if row is None:
         return None
-    changes = Changes()
+    book = SqliteBook(db, now)
+    book.jobs.know([row])
     if row.state is JobState.RUNNING:
-        changes.change(row)
         rules.supersede(row, now)
+        book.write_job(row)
     else:
-        changes.remove(row)
-    changes.save(db)
+        book.delete_job(row)
+    book.save()
     return row
 
 
 def unlock(db: Session, names: Sequence[str], max_resets: int, now: int) -> list[Row]:
-    held = rows.read(db, "read_held", workers=json_text(list(names)))
-    changes = Changes()
+    book = SqliteBook(db, now)
+    held = book.read("read_held", workers=json_text(list(names)))
     for row in held:
-        changes.take_back(row, max_resets, now)
+        book.take_back(row, max_resets)
     if held:
-        changes.save(db)
+        book.save()
     db.run("delete_workers", {"workers": json_text(list(names))})
     return held
 
@@ -286,8 +306,11 @@ def delete_failed(db: Session, limit: int, tenant: str | None) -> int:
     statement = _for_tenant("read_failed", tenant)
     failed = _failed(db.value(statement, {"limit": limit, "tenant": tenant}))
     if failed:
-        db.run("delete_jobs", {"ids": json_text([job_id for job_id, _, _ in failed])})
-        ending.ended(db, [Ended(*job, None) for job in failed])
+        db.run("delete_jobs", {"ids": json_text([job.id for job in failed])})
+        waited = [job.id for job in failed if job.blockers_total is not None]
+        if waited:
+            db.run("delete_blockers", {"jobs": json_text(waited)})
+        ending.ended(db, [Ended(job.id, job.tenant, job.queue, None) for job in failed])
     return len(failed)
 
 

@@ -14,11 +14,13 @@ Pauses
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from windlass.model.job import DEFAULT_TENANT
-from windlass.store.records import ClaimRequest, Lease
+from windlass.store.records import MOST_BLOCKER_TEXT, ClaimRequest, Lease, deleted_chain
 from windlass.store.rules import micros
 from windlass.stores.sqlite import heads, queues
 from windlass.stores.sqlite.branches import (
@@ -43,9 +45,16 @@ _MOST_PARKINGS = 10
 _SOME_MAY_BE_PAUSED = 2
 """What `peek_others` says where other tenants have ready jobs and paused tasks."""
 
-Claimed = list[Lease] | bytes
-"""What a claim took: leases, or leases as JSON that is yet to be decoded."""
 
+class Claimed(NamedTuple):
+    """What a claim took: leases, or leases as JSON that is yet to be decoded; and, as JSON, the
+    chains that these jobs named, if any did."""
+
+    leases: list[Lease] | bytes
+    blockers: bytes | None = None
+
+
+_blockers = msgspec.json.Decoder(list[tuple[int, int, msgspec.Raw]]).decode
 _leases = msgspec.json.Decoder(list[Lease], strict=False).decode
 """Not strict: SQLite says 0 and 1 for false and true."""
 
@@ -89,7 +98,27 @@ def _fresh(request: ClaimRequest, ticks: int) -> int:
 
 
 def leases_of(claimed: Claimed) -> list[Lease]:
-    return _leases(claimed) if isinstance(claimed, bytes) else claimed
+    """For the caller's own thread."""
+    taken = claimed.leases
+    leases = _leases(taken) if isinstance(taken, bytes) else taken
+    if claimed.blockers is not None:
+        _add_blockers(leases, claimed.blockers)
+    return leases
+
+
+def _add_blockers(leases: Sequence[Lease], text: bytes) -> None:
+    by_job: dict[int, list[tuple[int, bytes]]] = {}
+    for job_id, chain_id, row in _blockers(text):
+        by_job.setdefault(job_id, []).append((chain_id, bytes(row)))
+    for lease in leases:
+        named = by_job.get(lease.job_id)
+        if named is not None:
+            rows = [_deleted(chain_id, lease) if row == b"null" else row for chain_id, row in named]
+            lease.blockers = f"[{b','.join(rows).decode()}]"
+
+
+def _deleted(chain_id: int, lease: Lease) -> bytes:
+    return msgspec.json.encode(deleted_chain(chain_id, lease.tenant, lease.updated_at))
 
 
 def claim(db: Session, request: ClaimRequest, ticks: int, memory: ClaimMemory) -> Claimed:
@@ -102,11 +131,14 @@ def claim(db: Session, request: ClaimRequest, ticks: int, memory: ClaimMemory) -
     beat = _beat_of(request, ticks)
     quick = _read_quickly(db, request, base, beat, memory)
     if quick is not None:
-        text, ids, must_beat = quick
+        text, ids, have_blockers, must_beat = quick
         if must_beat:
             db.run("beat_worker", beat)
         _lease(db, request, base, ids, ticks)
-        return text
+        if not have_blockers:
+            return Claimed(text)
+        leases = _leases(text)
+        return Claimed(leases, _blockers_of(db, leases))
     leases = _choose(db, request, base, memory)
     exchanged: set[Place] = set()
     if request.past_heads and len(leases) < request.limit:
@@ -119,21 +151,31 @@ def claim(db: Session, request: ClaimRequest, ticks: int, memory: ClaimMemory) -
     if leases:
         _lease(db, request, base, json_text([lease.job_id for lease in leases]), ticks)
     queues.admit(db, exchanged - {(lease.tenant, lease.queue or "") for lease in leases})
-    return leases
+    return Claimed(leases, _blockers_of(db, leases))
+
+
+def _blockers_of(db: Session, leases: Sequence[Lease]) -> bytes | None:
+    """The chains that these jobs named, as JSON; None where none did."""
+    waited = [lease.job_id for lease in leases if lease.blockers_total is not None]
+    if not waited:
+        return None
+    asked = {"jobs": json_text(waited), "most": MOST_BLOCKER_TEXT}
+    text: bytes = db.value("read_lease_blockers", asked)
+    return text
 
 
 def _read_quickly(
     db: Session, request: ClaimRequest, base: int, beat: dict[str, object], memory: ClaimMemory
-) -> tuple[bytes, str, bool] | None:
-    """The leases and their ids as JSON, and whether the worker's own lease is due for renewal;
-    or None where the claim must choose them one by one."""
+) -> tuple[bytes, str, bool, bool] | None:
+    """The leases and their ids as JSON, whether any of the jobs named chains, and whether the
+    worker's own lease is due for renewal; or None where the claim must choose them one by one."""
     branches = every_branch(owners_of(request, has_others=memory.has_others), _named(request))
     if request.forbidden_flags or not 0 < len(branches) <= MOST_BRANCHES:
         return None
     shape, values = numbered(branches)
     parameters = {**beat, **values, "base": base, "limit": request.limit}
     row = db.row_of(for_branches("claim_ready", shape), parameters)
-    text, ids, count, suspects, must_beat, others = row
+    text, ids, count, suspects, blockers, must_beat, others = row
     if request.tenants is None:
         has_missed_others = others and not memory.has_others
         memory.has_others = bool(others)
@@ -144,7 +186,7 @@ def _read_quickly(
     is_short = count < request.limit and request.past_heads
     if is_short or count == 0 or suspects > request.suspects:
         return None
-    return text, ids, must_beat
+    return text, ids, bool(blockers), must_beat
 
 
 def _named(request: ClaimRequest) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""The columns of a job in this store's statements, made from the one declaration of its fields.
+"""The columns of jobs and chains in this store's statements, made from the one declaration of their
+fields.
 
 A statement has places for them: `{job_row}` is a job as one JSON array in the order of
 `records.Row`, `{row.key}` is the key in such an array, and so on; `PLACES` lists them all. The
-table of jobs is `j` in these, that of the history `h`.
+table of jobs is `j` in these, that of the history `h`, and that of the chains `c`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from windlass.model.job import Carried
-from windlass.store.records import Lease, NewJob, Row
+from windlass.store.records import ChainRow, Lease, NewJob, Row
 
 _CARRIED = Carried.__struct_fields__
 _ROW = Row.__struct_fields__
@@ -22,6 +23,7 @@ _OF_OPEN_JOBS = ("state", *_FLAGS_OF_OPEN_JOBS, *_OF_RUNNING_JOBS)
 _OF_FINISHED_JOBS = ("output", "expires_at")
 _HISTORY = [name for name in _ROW if name not in _OF_OPEN_JOBS]
 _UPDATED = [name for name in _ROW if name not in ("id", *_OF_RUNNING_JOBS, *_OF_FINISHED_JOBS)]
+_CHAIN = ChainRow.__struct_fields__
 _WORKER = "(SELECT w.name FROM windlass_workers AS w WHERE w.id = j.worker)"
 
 
@@ -41,30 +43,67 @@ def _array(fields: Iterable[str], array: str) -> dict[str, str]:
 
 _of_row = _array(_ROW, "value")
 _of_new = _array(NewJob.__struct_fields__, "value")
+_of_chain = _array(_CHAIN, "value")
+
+_JOB_ROW = _json(
+    _ROW,
+    "j",
+    {
+        "state": "iif(j.state = 'waiting', 'ready', j.state)",
+        "worker": _WORKER,
+        **dict.fromkeys(_OF_FINISHED_JOBS, "NULL"),
+    },
+)
+_HISTORY_ROW = _json(
+    _ROW,
+    "h",
+    {
+        "state": "'completed'",
+        **dict.fromkeys(_FLAGS_OF_OPEN_JOBS, "0"),
+        **dict.fromkeys(_OF_RUNNING_JOBS, "NULL"),
+    },
+)
+_CHAIN_ROW = f"json_array({_each(_CHAIN, 'c', {})})"
+
+_JOB_OF_CHAIN = """coalesce(
+  (SELECT {job_row} FROM windlass_jobs AS j WHERE j.chain = c.id),
+  CASE WHEN c.state = 'completed' THEN (
+    SELECT {history_row} FROM windlass_history AS h WHERE h.chain = c.id
+    ORDER BY h.step DESC LIMIT 1
+  ) END
+)""".replace("{job_row}", _JOB_ROW).replace("{history_row}", _HISTORY_ROW)
+"""The current job of a chain; or its last one, where it has completed and that is kept."""
+
+_OLD_CHAINS = """
+  SELECT c.id
+  FROM (
+    SELECT 'completed' AS state, :completed AS ended
+    UNION ALL SELECT 'failed', :failed
+    UNION ALL SELECT 'cancelled', :failed
+  ) AS s
+  CROSS JOIN windlass_chains AS c INDEXED BY windlass_chains_ended
+    ON c.state = s.state AND c.finished_at <= s.ended
+  WHERE c.finished_at + c.key_window <= :now
+    AND NOT EXISTS (
+      SELECT 1 FROM windlass_blockers AS b
+      CROSS JOIN windlass_jobs AS j
+        ON j.id = b.job AND j.state NOT IN ('completed', 'failed', 'cancelled')
+      WHERE b.chain = c.id
+    )
+"""
+"""Chains that ended long enough ago: completed ones before :completed, others before :failed, and
+none while its key counts or an open job names it."""
 
 PLACES = {
+    "{old_chains}": _OLD_CHAINS,
     "{carried}": ", ".join(_CARRIED),
     "{carried_given}": ", ".join(f":{name}" for name in _CARRIED).replace(":payload", "value"),
     "{carried_of_new}": ", ".join(_of_new[name] for name in _CARRIED),
     "{carried_of_row}": ", ".join(_of_row[name] for name in _CARRIED),
-    "{job_row}": _json(
-        _ROW,
-        "j",
-        {
-            "state": "iif(j.state = 'waiting', 'ready', j.state)",
-            "worker": _WORKER,
-            **dict.fromkeys(_OF_FINISHED_JOBS, "NULL"),
-        },
-    ),
-    "{history_row}": _json(
-        _ROW,
-        "h",
-        {
-            "state": "'completed'",
-            **dict.fromkeys(_FLAGS_OF_OPEN_JOBS, "0"),
-            **dict.fromkeys(_OF_RUNNING_JOBS, "NULL"),
-        },
-    ),
+    "{job_row}": _JOB_ROW,
+    "{history_row}": _HISTORY_ROW,
+    "{chain_row}": _CHAIN_ROW,
+    "{chain_and_job}": f"json_array({_CHAIN_ROW}, json({_JOB_OF_CHAIN}))",
     "{lease}": _json(
         Lease.__struct_fields__,
         "j",
@@ -74,9 +113,23 @@ PLACES = {
             "worker": ":worker",
             "attempts": "j.attempts + 1",
             "deliveries": "j.deliveries + 1",
+            "blockers": "NULL",
         },
     ),
     "{updates}": ",\n  ".join(f"{name} = {_of_row[name]}" for name in _UPDATED if name != "state"),
+    "{stored}": ", ".join(_UPDATED),
+    "{stored_of_row}": _each(
+        _UPDATED,
+        "",
+        {
+            **_of_row,
+            "state": f"iif(({_of_row['state']}) = 'ready' AND ({_of_row['queue']}) IS NOT NULL,"
+            f" 'waiting', {_of_row['state']})",
+        },
+    ),
+    "{chain}": ", ".join(_CHAIN),
+    "{chain_of_row}": ", ".join(_of_chain.values()),
+    "{chain_updates}": ", ".join(f"{name} = excluded.{name}" for name in _CHAIN if name != "id"),
     "{history}": ", ".join(_HISTORY),
     "{history_of_row}": ", ".join(_of_row[name] for name in _HISTORY),
     "{history_of_job}": _each(

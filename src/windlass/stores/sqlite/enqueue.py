@@ -8,7 +8,7 @@ jobs are compared with what is there, in order, by the rules in `store/rules.py`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from windlass.model import payload as payloads
 from windlass.model.job import Carried, Job, JobState
@@ -16,14 +16,10 @@ from windlass.store import rules
 from windlass.store.fresh import alike, fresh_jobs
 from windlass.store.records import NewJob, Row
 from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite.book import SqliteBook
 from windlass.stores.sqlite.changes import Changes
 from windlass.stores.sqlite.connection import Session
-from windlass.stores.sqlite.rows import json_text
-
-_WithPayload = TypeVar("_WithPayload", NewJob, Row)
-
-_MOST_ROWS = 1000
-_MOST_TEXT = 4_000_000
+from windlass.stores.sqlite.rows import json_text, payload_length, pieces
 
 
 class Added:
@@ -60,6 +56,7 @@ class Enqueue:
         # What cannot be read back is refused before any row is written.
         self._values = [payloads.decode(new.payload) for new in jobs]
         self._keyed = any(new.key is not None for new in jobs)
+        self._has_blockers = any(new.blockers for new in jobs)
         self._same = not self._keyed and _differ_only_in_payload(jobs)
         self._texts = [] if self._keyed else list(self._chunks())
         self._queues = {(new.tenant, new.queue) for new in jobs if new.queue is not None}
@@ -73,7 +70,9 @@ class Enqueue:
             db.made_scheduled = True
         if self._has_untimed or later < len(self._timed) or self._keyed:
             db.made_ready = True
-        if self._keyed:
+        if self._has_blockers:
+            added = self._add_by_rules(db, now)
+        elif self._keyed:
             added = self._add_keyed(db, now)
         else:
             added = Added(self._jobs, self._values, now, self._add_plain(db, now))
@@ -81,7 +80,7 @@ class Enqueue:
         return added
 
     def _chunks(self) -> Iterator[tuple[int, str]]:
-        for chunk in _cut(self._jobs):
+        for chunk in pieces(self._jobs, payload_length):
             if self._same:
                 text = "[" + ",".join([new.payload for new in chunk]) + "]"
             else:
@@ -116,35 +115,69 @@ class Enqueue:
 
     def _add_keyed(self, db: Session, now: int) -> Added:
         keys = {(new.tenant, new.key) for new in self._jobs if new.key is not None}
-        existing = rows.read_named(db, "read_keyed", keys)
+        changes = Changes(db)
+        existing = changes.know(rows.read_named(db, "read_keyed", keys))
+        if any(row.blockers_total is not None for row in existing):
+            return self._add_by_rules(db, now)
         by_key = {(row.tenant, row.key): row for row in existing}
-        changes = Changes()
         fresh: list[Row] = []
         result: list[Row] = []
         for new in self._jobs:
             row = by_key.get((new.tenant, new.key)) if new.key is not None else None
-            if row is not None and (
-                row.state is not JobState.RUNNING or new.key_mode == "unsafe_dedupe"
-            ):
-                _add_again(changes, row, new, now)
+            if row is not None and _is_same(row, new):
+                _add_again(row, new, now)
+                if row.id:
+                    changes.change(row)
             else:
                 if row is not None:
-                    changes.change(row)
                     rules.supersede(row, now)
+                    changes.change(row)
                 row = rules.new_row(new, now)
                 fresh.append(row)
                 if new.key is not None:
                     by_key[new.tenant, new.key] = row
             result.append(row)
-        changed = changes.write(db)
+        left = changes.write()
         _insert_rows(db, fresh)
-        queues.admit(db, changed | self._queues)
+        queues.admit(db, left | self._queues)
+        return Added(self._jobs, self._values, now, rows=result)
+
+    def _add_by_rules(self, db: Session, now: int) -> Added:
+        """The same where jobs wait for chains, or are replaced and waited for some."""
+        book = SqliteBook(db, now)
+        book.chains.expect(blocker for new in self._jobs for blocker in new.blockers)
+        book.chaining.require(self._jobs)
+        keys = {(new.tenant, new.key) for new in self._jobs if new.key is not None}
+        existing = book.jobs.know(rows.read_named(db, "read_keyed", keys))
+        by_key = {(row.tenant, row.key): row for row in existing}
+        result: list[Row] = []
+        for new in self._jobs:
+            row = by_key.get((new.tenant, new.key)) if new.key is not None else None
+            is_same = row is not None and _is_same(row, new)
+            if row is not None and is_same:
+                _add_again(row, new, now)
+                book.write_job(row)
+            else:
+                if row is not None:
+                    rules.supersede(row, now)
+                    book.write_job(row)
+                row = rules.new_row(new, now)
+                book.add_job(row)
+                if new.key is not None:
+                    by_key[new.tenant, new.key] = row
+            if not is_same or new.key_mode != "unsafe_dedupe":
+                book.chaining.block(row, new.blockers)
+            result.append(row)
+        book.save()
         return Added(self._jobs, self._values, now, rows=result)
 
 
-def _add_again(changes: Changes, row: Row, new: NewJob, now: int) -> None:
-    if row.id:
-        changes.change(row)
+def _is_same(row: Row, new: NewJob) -> bool:
+    """Whether the job that has the key stays: one that runs gives way to a new one."""
+    return row.state is not JobState.RUNNING or new.key_mode == "unsafe_dedupe"
+
+
+def _add_again(row: Row, new: NewJob, now: int) -> None:
     if new.key_mode == "unsafe_dedupe":
         rules.request_again(row, now)
     else:
@@ -152,7 +185,7 @@ def _add_again(changes: Changes, row: Row, new: NewJob, now: int) -> None:
 
 
 def _insert_rows(db: Session, fresh: Sequence[Row]) -> None:
-    for chunk in _cut(fresh):
+    for chunk in pieces(fresh, payload_length):
         last = db.insert("insert_rows", {"rows": json_text(chunk)})
         for row_id, row in enumerate(chunk, last - len(chunk) + 1):
             row.id = row_id
@@ -164,15 +197,3 @@ def _differ_only_in_payload(jobs: Sequence[NewJob]) -> bool:
         return False
     common = alike(jobs[0])
     return all(new.payload[:1] in "{[" and alike(new) == common for new in jobs)
-
-
-def _cut(jobs: Sequence[_WithPayload]) -> Iterator[Sequence[_WithPayload]]:
-    """Pieces of at most 1,000 jobs and a few megabytes of payload."""
-    start = size = 0
-    for end, new in enumerate(jobs):
-        size += len(new.payload)
-        if end > start and (end - start == _MOST_ROWS or size > _MOST_TEXT):
-            yield jobs[start:end]
-            start, size = end, len(new.payload)
-    if start < len(jobs):
-        yield jobs[start:]

@@ -1,25 +1,30 @@
-"""Adding jobs inside a transaction of the caller's own `sqlite3` connection."""
+"""Adding jobs and chains inside a transaction of the caller's own `sqlite3` connection."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from windlass.clock import Clock
 from windlass.errors import ConfigError, StoreUnavailableError
+from windlass.model.chain import Chain
 from windlass.model.job import Job
-from windlass.store.records import NewJob
+from windlass.store.records import NewChain, NewJob
 from windlass.stores.sqlite.connection import Session, translate
 from windlass.stores.sqlite.enqueue import Enqueue
 from windlass.stores.sqlite.schema import is_migrated
+from windlass.stores.sqlite.starting import StartChains
+
+T = TypeVar("T")
 
 _SAVEPOINT = "windlass_joined"
 
 
 class SqliteJoined:
-    """Enqueues where the caller's transaction is; commit and rollback stay with the caller.
+    """Adds where the caller's transaction is; commit and rollback stay with the caller.
 
     On a connection that opens transactions by itself (`isolation_level` is not None) one is begun
     if none is open. On an autocommit connection without a transaction each call commits itself.
@@ -56,9 +61,21 @@ class SqliteJoined:
             )
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        return self._add(Enqueue(jobs)).jobs()
+
+    async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        return self.enqueue(jobs)
+
+    def start_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        return self._add(StartChains(chains)).chains()
+
+    async def astart_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        return self.start_chains(chains)
+
+    def _add(self, prepared: Callable[[Session, int], T]) -> T:
         connection = self._connection
-        prepared = Enqueue(jobs)
         db = Session(connection, self._execute)
+        db.careful = True
         began = False
         try:
             if not connection.in_transaction:
@@ -75,10 +92,7 @@ class SqliteJoined:
         except BaseException:
             self._undo(db, began)
             raise
-        return added.jobs()
-
-    async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
-        return self.enqueue(jobs)
+        return added
 
     def _undo(self, db: Session, began: bool) -> None:
         """Leave the transaction as the caller had it; SQLite may have ended it already."""

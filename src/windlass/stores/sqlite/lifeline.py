@@ -133,7 +133,7 @@ class SqliteLifeline:
     def _answer(self, leases: Sequence[Lease]) -> Renewal:
         if not leases:
             return Renewal()
-        asked = json_text([(lease.job_id, lease.token) for lease in leases])
+        asked = json_text([_asked(lease) for lease in leases])
         answers = _answers(self._db.value("check_leases", {"leases": asked}))
         return Renewal(
             lost={job_id: reason for job_id, reason in answers if reason is not None},
@@ -167,3 +167,9 @@ class SqliteLifeline:
         with self._lock:
             self._notice.close()
             self._db.connection.close()
+
+
+def _asked(lease: Lease) -> tuple[int, ...]:
+    if lease.chain is None:
+        return (lease.job_id, lease.token)
+    return (lease.job_id, lease.token, lease.chain)

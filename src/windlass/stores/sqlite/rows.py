@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from windlass.store.records import Row
+from windlass.store.records import NewJob, Row
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.statements import OF_OTHERS
+
+Item = TypeVar("Item")
+
+_MOST_ROWS = 1000
+_MOST_TEXT = 4_000_000
 
 _decode = msgspec.json.Decoder(list[Row]).decode
 _encode = msgspec.json.encode
@@ -35,3 +41,20 @@ def named(statement: str, pairs: Collection[tuple[str, str]]) -> list[tuple[str,
 def json_text(value: object) -> str:
     """How every statement is given a list."""
     return _encode(value).decode()
+
+
+def pieces(items: Sequence[Item], size: Callable[[Item], int]) -> Iterator[Sequence[Item]]:
+    """What is given to one statement: at most 1,000, and a few megabytes of text."""
+    start = total = 0
+    for end, item in enumerate(items):
+        length = size(item)
+        total += length
+        if end > start and (end - start == _MOST_ROWS or total > _MOST_TEXT):
+            yield items[start:end]
+            start, total = end, length
+    if start < len(items):
+        yield items[start:]
+
+
+def payload_length(job: NewJob | Row) -> int:
+    return len(job.payload)

@@ -24,8 +24,8 @@ from windlass.store.records import (
     Verdict,
 )
 from windlass.store.rules import micros
-from windlass.stores.sqlite import ending, rows
-from windlass.stores.sqlite.changes import Changes
+from windlass.stores.sqlite import ending
+from windlass.stores.sqlite.book import SqliteBook
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.ending import Ended
 from windlass.stores.sqlite.rows import json_text
@@ -53,7 +53,7 @@ class Settle:
         self._kept: list[tuple[Lease, str | None, float]] = []
         self._others: list[tuple[int, Settlement]] = []
         for place, (lease, outcome) in enumerate(settlements):
-            if not isinstance(outcome, Complete):
+            if not isinstance(outcome, Complete) or _concerns_chains(lease, outcome):
                 self._others.append((place, (lease, outcome)))
                 continue
             self._completed.append(lease)
@@ -97,6 +97,15 @@ class Settle:
         ending.ended(db, self._ended)
 
 
+def _concerns_chains(lease: Lease, completion: Complete) -> bool:
+    return (
+        lease.chain is not None
+        or lease.blockers_total is not None
+        or completion.next is not None
+        or bool(completion.starts)
+    )
+
+
 def _deletes(leases: Sequence[Lease]) -> list[tuple[str, dict[str, object]]]:
     """The statements that end these deliveries: one for each claim they come from, if few."""
     by_claim: dict[int, list[int]] = {}
@@ -112,47 +121,58 @@ def _deletes(leases: Sequence[Lease]) -> list[tuple[str, dict[str, object]]]:
 
 
 def _settle_carefully(db: Session, settlements: Sequence[Settlement], now: int) -> list[Settled]:
-    def end(changes: Changes, row: Row, outcome: Outcome) -> None:
-        changes.end(row, outcome, now)
+    def end(book: SqliteBook, row: Row, outcome: Outcome) -> str | None:
+        if isinstance(outcome, Complete):
+            refusal = book.chaining.refusal(row, outcome)
+            if refusal is not None:
+                return refusal
+        book.end(row, outcome)
+        return None
 
-    return _change_owned(db, settlements, end)
+    return _change_owned(db, settlements, now, end)
 
 
 def expire(db: Session, leases: Sequence[Lease], max_resets: int, now: int) -> list[Settled]:
     """Take deliveries back as the reaper does."""
 
-    def take_back(changes: Changes, row: Row, most: int) -> None:
-        changes.take_back(row, most, now)
+    def take_back(book: SqliteBook, row: Row, most: int) -> None:
+        book.take_back(row, most)
 
-    return _change_owned(db, [(lease, max_resets) for lease in leases], take_back)
+    return _change_owned(db, [(lease, max_resets) for lease in leases], now, take_back)
 
 
 def _change_owned(
     db: Session,
     asked: Sequence[tuple[Lease, _How]],
-    change: Callable[[Changes, Row, _How], None],
+    now: int,
+    change: Callable[[SqliteBook, Row, _How], str | None],
 ) -> list[Settled]:
-    """Read the rows, change each that its lease still owns, and write them back."""
+    """Read the rows, change each that its lease still owns, and write them back. A change that is
+    refused says why."""
+    book = SqliteBook(db, now)
     wanted = json_text(sorted({lease.job_id for lease, _ in asked}))
-    known = {row.id: row for row in rows.read(db, "read_jobs", ids=wanted)}
+    known = {row.id: row for row in book.read("read_jobs", ids=wanted)}
     unknown = [lease.job_id for lease, _ in asked if lease.job_id not in known]
     in_history = (
         set(_ids(db.value("known_history", {"ids": json_text(unknown)}))) if unknown else set()
     )
-    changes = Changes()
     answers: list[Settled] = []
     for lease, how in asked:
         row = known.get(lease.job_id)
         if row is not None and row.state is JobState.RUNNING and row.token == lease.token:
-            change(changes, row, how)
-            answers.append(Settled(Verdict.APPLIED, row.state))
-        elif lease.job_id in changes.gone:
-            kept = lease.job_id in changes.kept
+            refusal = change(book, row, how)
+            answers.append(
+                Settled(Verdict.APPLIED, row.state)
+                if refusal is None
+                else Settled(Verdict.REFUSED, reason=refusal)
+            )
+        elif lease.job_id in book.jobs.gone:
+            kept = lease.job_id in book.jobs.kept
             answers.append(Settled(Verdict.LOST if kept else Verdict.MISSING))
         else:
             there = row is not None or lease.job_id in in_history
             answers.append(Settled(Verdict.LOST if there else Verdict.MISSING))
-    changes.save(db)
+    book.save()
     return answers
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import ConfigError, StoreClosedError
+from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS, Chain
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
@@ -20,9 +21,13 @@ from windlass.store.port import Joined, Listening, Transaction
 from windlass.store.records import (
     RELEASE,
     Capabilities,
+    ChainFilter,
+    ChainRow,
     ClaimRequest,
+    Complete,
     JobFilter,
     Lease,
+    NewChain,
     NewJob,
     Note,
     Outcome,
@@ -35,8 +40,9 @@ from windlass.store.records import (
 )
 from windlass.store.schedules import Fired, KnownSchedule
 from windlass.stores.migrations import Migrate
-from windlass.stores.sqlite import admin, schedules, schema, upkeep
+from windlass.stores.sqlite import admin, chain_admin, schedules, schema, upkeep
 from windlass.stores.sqlite.anchor import Anchor, open_anchored
+from windlass.stores.sqlite.chain_admin import Seen
 from windlass.stores.sqlite.claim import Claimed, ClaimMemory, claim, leases_of, must_write
 from windlass.stores.sqlite.connection import Session, Synchronous, enter_wal
 from windlass.stores.sqlite.enqueue import Added, Enqueue
@@ -45,6 +51,7 @@ from windlass.stores.sqlite.lease_clock import ticks
 from windlass.stores.sqlite.lifeline import SqliteLifeline
 from windlass.stores.sqlite.operation import Operation, Read, Write
 from windlass.stores.sqlite.settle import Settle, expire, note
+from windlass.stores.sqlite.starting import Begun, StartChains
 from windlass.stores.sqlite.transaction import open_connection, open_transaction
 from windlass.stores.sqlite.writer import Writer
 
@@ -58,7 +65,9 @@ class SqliteStore:
     With `look_only` nothing is made or changed: no file, no table, no journal mode.
     """
 
-    capabilities = Capabilities(shared=True, durable=True, transactions=True, sql=True, roster=True)
+    capabilities = Capabilities(
+        shared=True, durable=True, transactions=True, sql=True, roster=True, chains=True
+    )
 
     def __init__(
         self,
@@ -194,7 +203,7 @@ class SqliteStore:
         claimed: Claimed = await self._write(
             lambda db, now: claim(db, request, ticks(self._clock), self._claim_memory),
             peek=lambda db: must_write(db, request, ticks(self._clock), self._claim_memory),
-            nothing=[],
+            nothing=Claimed([]),
             rows=request.limit,
             abandoned=self._hand_back,
         )
@@ -271,14 +280,92 @@ class SqliteStore:
         due: int | None = await self._read(lambda db: db.value("next_due"))
         return None if due is None else max(0.0, (due - self._clock.now()) / 1e6)
 
-    async def prune(self, limit: int) -> int:
+    async def prune(
+        self,
+        limit: int,
+        keep_chains: float = KEEP_CHAINS,
+        keep_failed_chains: float = KEEP_FAILED_CHAINS,
+    ) -> int:
+        def at(now: int) -> upkeep.Pruning:
+            return upkeep.Pruning(now, keep_chains, keep_failed_chains)
+
         pruned: int = await self._write(
-            lambda db, now: upkeep.prune(db, limit, now),
-            peek=lambda db: upkeep.may_prune(db, self._clock.now()),
+            lambda db, now: upkeep.prune(db, limit, at(now)),
+            peek=lambda db: upkeep.may_prune(db, at(self._clock.now())),
             nothing=0,
             rows=limit,
         )
         return pruned
+
+    # ── chains ──
+
+    async def start_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        if not chains:
+            self._open_writer()
+            return []
+        begun: Begun = await self._write(StartChains(chains), rows=len(chains))
+        return begun.chains()
+
+    async def get_chain(self, chain_id: int, tenant: str | None = None) -> Chain[Any] | None:
+        seen: Seen | None = await self._read(lambda db: chain_admin.get(db, chain_id, tenant))
+        return None if seen is None else seen.chain()
+
+    async def find_chains(self, wanted: ChainFilter) -> list[Chain[Any]]:
+        found: list[Seen] = await self._read(lambda db: chain_admin.find(db, wanted))
+        return [seen.chain() for seen in found]
+
+    async def chain_jobs(self, chain_id: int, tenant: str | None = None) -> list[Job]:
+        return admin.jobs(await self._read(lambda db: chain_admin.jobs(db, chain_id, tenant)))
+
+    async def blocked_jobs(self, chain_id: int, tenant: str | None = None) -> list[Job]:
+        return admin.jobs(
+            await self._read(lambda db: chain_admin.blocked_jobs(db, chain_id, tenant))
+        )
+
+    async def blockers(self, job_id: int, tenant: str | None = None) -> list[Chain[Any]]:
+        named: list[ChainRow] = await self._read(
+            lambda db: chain_admin.blockers(db, job_id, tenant)
+        )
+        return [row.chain() for row in named]
+
+    async def complete_chain(
+        self,
+        chain_id: int,
+        completion: Complete,
+        inherits: Sequence[str] = (),
+        tenant: str | None = None,
+    ) -> Chain[Any]:
+        seen: Seen = await self._write(
+            lambda db, now: chain_admin.complete(db, chain_id, completion, inherits, tenant, now)
+        )
+        return seen.chain()
+
+    async def cancel_chains(
+        self, ids: Sequence[int], tenant: str | None = None
+    ) -> list[Chain[Any]]:
+        return await self._change_chains(chain_admin.cancel, ids, tenant)
+
+    async def retry_chains(self, ids: Sequence[int], tenant: str | None = None) -> list[Chain[Any]]:
+        return await self._change_chains(chain_admin.retry, ids, tenant)
+
+    async def _change_chains(
+        self,
+        change: Callable[[Session, Sequence[int], str | None, int], list[Seen]],
+        ids: Sequence[int],
+        tenant: str | None,
+    ) -> list[Chain[Any]]:
+        changed: list[Seen] = await self._write(
+            lambda db, now: change(db, ids, tenant, now), rows=len(ids)
+        )
+        return [seen.chain() for seen in changed]
+
+    async def delete_chains(
+        self, ids: Sequence[int], cascade: bool = False, tenant: str | None = None
+    ) -> list[Chain[Any]]:
+        deleted: list[ChainRow] = await self._write(
+            lambda db, now: chain_admin.delete(db, ids, tenant, now, cascade=cascade), rows=len(ids)
+        )
+        return [row.chain() for row in deleted]
 
     # ── schedules ──
 

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from windlass.clock import Clock
-from windlass.errors import LeaseLostError
+from windlass.errors import LeaseLostError, ValidationError
 from windlass.store.fetched import fetched
 from windlass.store.records import Lease, Outcome, Verdict
 from windlass.stores.sqlite.anchor import Anchor, open_anchored
@@ -41,6 +41,8 @@ class SqliteTransaction:
     def complete(self, outcome: Outcome) -> None:
         self._db.careful = True
         answer = Settle([(self._lease, outcome)])(self._db, self._clock.now())[0]
+        if answer.verdict is Verdict.REFUSED:
+            raise ValidationError(answer.reason or "", field="blockers")
         if answer.verdict is not Verdict.APPLIED:
             self.lost = True
             raise LeaseLostError(

@@ -6,6 +6,7 @@ Each first looks without the write lock, so that an idle worker's upkeep writes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,8 +15,8 @@ from windlass.model.job import JobState
 from windlass.store.port import MOST_STRANDED
 from windlass.store.records import CANCELLED_KEPT, RELEASE, Reaped
 from windlass.store.rules import micros
-from windlass.stores.sqlite import queues, rows
-from windlass.stores.sqlite.changes import Changes
+from windlass.stores.sqlite import queues
+from windlass.stores.sqlite.book import SqliteBook
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.lease_clock import ticks
 from windlass.stores.sqlite.renewal_tries import RenewalTries
@@ -65,13 +66,13 @@ class Reaper:
         if not dead:
             return Reaped()
         workers = json_text(dead)
-        expired = rows.read(db, "read_expired", workers=workers, ticks=since_start, limit=limit)
+        book = SqliteBook(db, now)
+        expired = book.read("read_expired", workers=workers, ticks=since_start, limit=limit)
         reaped = Reaped()
         if expired:
-            changes = Changes()
             for row in expired:
-                changes.take_back(row, max_resets, now)
-            changes.save(db)
+                book.take_back(row, max_resets)
+            book.save()
             ready = [row.id for row in expired if row.state is JobState.READY]
             ended = [row.id for row in expired if row.state is not JobState.READY]
             reaped = Reaped(requeued=tuple(ready), ended=tuple(ended))
@@ -102,12 +103,12 @@ def _introduction(
 
 
 def retire(db: Session, worker: str, now: int) -> None:
-    held = rows.read(db, "read_held", workers=json_text([worker]))
+    book = SqliteBook(db, now)
+    held = book.read("read_held", workers=json_text([worker]))
     if held:
-        changes = Changes()
         for row in held:
-            changes.end(row, RELEASE, now)
-        changes.save(db)
+            book.end(row, RELEASE)
+        book.save()
     db.run("delete_workers", {"workers": json_text([worker])})
 
 
@@ -120,13 +121,34 @@ def promote(db: Session, limit: int, now: int) -> int:
     return len(due)
 
 
-def may_prune(db: Session, now: int) -> bool:
-    return bool(db.value("peek_prune", {"now": now, "stale": now - micros(CANCELLED_KEPT)}))
+class Pruning(NamedTuple):
+    """What was kept long enough at one instant."""
+
+    now: int
+    keep_chains: float
+    keep_failed_chains: float
+
+    def values(self) -> dict[str, int]:
+        return {
+            "now": self.now,
+            "stale": self.now - micros(CANCELLED_KEPT),
+            "completed": self.now - micros(self.keep_chains),
+            "failed": self.now - micros(self.keep_failed_chains),
+        }
 
 
-def prune(db: Session, limit: int, now: int) -> int:
-    pruned = db.run("prune_history", {"now": now, "limit": limit})
-    if pruned < limit:
-        stale = now - micros(CANCELLED_KEPT)
-        pruned += db.run("prune_cancelled", {"stale": stale, "limit": limit - pruned})
-    return pruned
+def may_prune(db: Session, pruning: Pruning) -> bool:
+    return bool(db.value("peek_prune", pruning.values()))
+
+
+def prune(db: Session, limit: int, pruning: Pruning) -> int:
+    """Remove jobs that were kept long enough, and chains, `limit` in all."""
+    values = pruning.values()
+    has_blockers = db.value("peek_blockers")
+    pruned = 0
+    for kind in ("history", "cancelled"):
+        room = {**values, "limit": limit - pruned}
+        if has_blockers:
+            db.run(f"prune_{kind}_blockers", room)
+        pruned += db.run(f"prune_{kind}", room)
+    return pruned + db.run("prune_chains", {**values, "limit": limit - pruned})

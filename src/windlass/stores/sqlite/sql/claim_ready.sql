@@ -1,10 +1,12 @@
 -- The best claimable jobs as leases (the order of `records.Lease`), their ids, how many there are,
--- how many of them are suspects, whether beat_worker would write anything, and what peek_others says.
+-- how many of them are suspects and how many named chains, whether beat_worker would write anything,
+-- and what peek_others says.
 -- The branch is repeated for each task and owner, see `statements.py` (no task at all where it is
 -- paused); ordered branches are merged, so no more rows are visited than returned.
 -- Index expected: windlass_jobs_ready, …_ready_others, …_ready_tenant; the workers' unique name.
 SELECT CAST(json_group_array({lease}) AS BLOB),
-  json_group_array(j.id), count(*), coalesce(sum(j.suspect), 0), NOT EXISTS (
+  json_group_array(j.id), count(*), coalesce(sum(j.suspect), 0),
+  count(j.blockers_total), NOT EXISTS (
     SELECT 1 FROM windlass_workers
     WHERE name = :worker AND expires_at > :fresh AND expires_at <= :expires_at
   ), CASE WHEN EXISTS (

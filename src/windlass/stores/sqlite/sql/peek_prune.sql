@@ -1,7 +1,8 @@
--- Whether any finished job was kept long enough.
--- Index expected: windlass_history_expires, windlass_jobs_cancelled.
+-- Whether any finished job or chain was kept long enough; see prune_chains.
+-- Index expected: windlass_history_expires, windlass_jobs_cancelled, windlass_chains_ended.
 SELECT EXISTS (SELECT 1 FROM windlass_history WHERE expires_at <= :now)
   OR EXISTS (
     SELECT 1 FROM windlass_jobs INDEXED BY windlass_jobs_cancelled
     WHERE state = 'cancelled' AND finished_at <= :stale
   )
+  OR EXISTS ({old_chains})

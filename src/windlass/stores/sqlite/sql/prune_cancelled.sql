@@ -4,6 +4,6 @@ DELETE FROM windlass_jobs
 WHERE id IN (
   SELECT id FROM windlass_jobs INDEXED BY windlass_jobs_cancelled
   WHERE state = 'cancelled' AND finished_at <= :stale
-  ORDER BY finished_at
+  ORDER BY finished_at, id
   LIMIT :limit
 )

@@ -2,5 +2,5 @@
 -- Index expected: windlass_history_expires, covering.
 DELETE FROM windlass_history
 WHERE id IN (
-  SELECT id FROM windlass_history WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit
+  SELECT id FROM windlass_history WHERE expires_at <= :now ORDER BY expires_at, id LIMIT :limit
 )
