@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args, get_type_hints
 
-from windlass.model.job import Carried, OnBlockerFailure
+from windlass.model.job import Carried
+from windlass.model.names import OnBlockerFailure
 from windlass.store.records import ChainRow, Lease, NewJob, Row
 
 _ROW = Row.__struct_fields__
