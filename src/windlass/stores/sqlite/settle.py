@@ -166,12 +166,15 @@ def _change_owned(
                 if refusal is None
                 else Settled(Verdict.REFUSED, reason=refusal)
             )
-        elif lease.job_id in book.jobs.gone:
-            kept = lease.job_id in book.jobs.kept
-            answers.append(Settled(Verdict.LOST if kept else Verdict.MISSING))
         else:
-            there = row is not None or lease.job_id in in_history
-            answers.append(Settled(Verdict.LOST if there else Verdict.MISSING))
+            is_known = lease.job_id in in_history or (
+                lease.job_id in book.jobs.kept
+                if lease.job_id in book.jobs.gone
+                else row is not None
+            )
+            # Of a chain that is there, another than this delivery has completed the job.
+            is_known = is_known or (lease.chain is not None and book.chain(lease.chain) is not None)
+            answers.append(Settled(Verdict.LOST if is_known else Verdict.MISSING))
     book.save()
     return answers
 
@@ -190,4 +193,5 @@ def note(db: Session, lease: Lease, what: Note, now: int) -> Verdict:
     )
     if written:
         return Verdict.APPLIED
-    return Verdict.LOST if db.value("peek_job", {"id": lease.job_id}) else Verdict.MISSING
+    known = db.value("peek_job", {"id": lease.job_id, "chain": lease.chain})
+    return Verdict.LOST if known else Verdict.MISSING
