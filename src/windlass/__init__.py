@@ -16,6 +16,9 @@ from windlass.app import App, quick_add_job
 from windlass.client import Client, ScheduleInfo, SyncClient
 from windlass.engine.object_handler import BoundStore
 from windlass.errors import (
+    BlockerReferenceError,
+    ChainClosedError,
+    ChainNotFoundError,
     ConfigError,
     CrontabError,
     JobNotFoundError,
@@ -30,6 +33,7 @@ from windlass.errors import (
     WaitTimeoutError,
     WindlassError,
 )
+from windlass.model.chain import Chain, ChainState, Next
 from windlass.model.cron import CronItem, Schedule, parse_cron_items, parse_crontab
 from windlass.model.job import FailedAttempt, Job, JobSpec, JobState, Progress
 from windlass.model.outcome import Abandon, Completed, Failed, Nack
@@ -51,7 +55,12 @@ __all__ = [
     "Abort",
     "AbortReason",
     "App",
+    "BlockerReferenceError",
     "BoundStore",
+    "Chain",
+    "ChainClosedError",
+    "ChainNotFoundError",
+    "ChainState",
     "Client",
     "Completed",
     "ConfigError",
@@ -69,6 +78,7 @@ __all__ = [
     "JobState",
     "LeaseLostError",
     "Nack",
+    "Next",
     "Poison",
     "Progress",
     "Resetter",

@@ -24,6 +24,7 @@ from windlass.clock import SYSTEM, Clock
 from windlass.engine.claimer import ForbiddenFlags
 from windlass.engine.task_handler import Middleware
 from windlass.errors import ConfigError, TaskError
+from windlass.model.chain import Chain
 from windlass.model.cron import CronItem, Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobSpec
 from windlass.model.names import KeyMode, check_tenant
@@ -92,6 +93,7 @@ class App:
             Preparer(self.registry, lambda: self.settings.max_payload),
             keep=self._keep_of,
             max_resets=lambda: self.settings.max_resets,
+            chain_keeps=lambda: (self.settings.keep_chains, self.settings.keep_failed_chains),
             tenant=lambda: self.settings.tenant,
         )
         """Adds and manages jobs, async."""
@@ -491,6 +493,14 @@ class _AppEnqueuer:
     def enqueue(self, spec: JobSpec, payloads: Iterable[Any], connection: Any) -> list[Job]:
         sync = self._sync if connection is None else self._sync.using(connection)
         return sync.add_typed(spec, payloads)
+
+    async def astart(self, spec: JobSpec, connection: Any) -> Chain[Any]:
+        client = self._client if connection is None else self._client.using(connection)
+        return await client.start_typed(spec)
+
+    def start(self, spec: JobSpec, connection: Any) -> Chain[Any]:
+        sync = self._sync if connection is None else self._sync.using(connection)
+        return sync.start_typed(spec)
 
 
 def look_only(app: App) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from windlass.errors import ConfigError, ValidationError
+from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS
 from windlass.model.names import LONGEST, LONGEST_POLL, MAX_INT32, MAX_TENANT, brief, check_tenant
 
 DEFAULT_URL = "sqlite:///windlass.db"
@@ -48,6 +49,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long a job may run where its task says nothing; none by default."""
     keep: float | None = None
     """How long completed jobs are kept, with their output; by default they are deleted."""
+    keep_chains: float = KEEP_CHAINS
+    """How long completed chains can be seen and waited for."""
+    keep_failed_chains: float = KEEP_FAILED_CHAINS
+    """The same for chains that failed or were cancelled."""
     max_attempts: int = 25
     """Attempts of a job where neither it nor its task says."""
     max_resets: int = 5
@@ -219,6 +224,9 @@ def _checked(settings: Settings) -> Settings:
         refuse("timeout", "more than 0 seconds and finite")
     if settings.keep is not None and not 0 <= settings.keep <= LONGEST:
         refuse("keep", "at least 0 seconds and finite")
+    for name in ("keep_chains", "keep_failed_chains"):
+        if not 0 <= getattr(settings, name) <= LONGEST:
+            refuse(name, "at least 0 seconds and finite")
     for name in ("max_attempts", "max_resets", "concurrency", "max_pool_size", "max_payload"):
         if getattr(settings, name) < 1:
             refuse(name, "at least 1")

@@ -85,6 +85,8 @@ class Runner(Supervision):
             max_jobs=max_jobs,
             once=once,
             tenants=tenants,
+            keep_chains=settings.keep_chains,
+            keep_failed_chains=settings.keep_failed_chains,
         )
         super().__init__(
             store,

@@ -27,6 +27,7 @@ from windlass.engine.reaper import Reaper
 from windlass.engine.signals import Signals
 from windlass.engine.supervision import Supervision
 from windlass.errors import ConfigError, StoreError
+from windlass.model.job import JobSpec
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS, check_seconds, check_task
 from windlass.model.retry import DEFAULT_RETRY, Retry
 from windlass.observe.events import Events
@@ -284,9 +285,17 @@ class _NoProducer:
     """A generic worker has no queue of its own to add jobs to."""
 
     async def add_job(self, *args: Any, **kwargs: Any) -> Any:
-        raise ConfigError("this worker has no queue to add jobs to; use an App's client")
+        raise ConfigError(_NO_QUEUE)
 
     add_jobs = add_job
+
+    def prepare_next(self, spec: JobSpec) -> Any:
+        raise ConfigError(_NO_QUEUE)
+
+    prepare_chain = prepare_next
+
+
+_NO_QUEUE = "this worker has no queue to add jobs to; use an App's client"
 
 
 def _max_resets(defaults: WorkDefaults) -> int:

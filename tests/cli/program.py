@@ -169,6 +169,8 @@ class Process:
             self._process.kill()
         self._process.wait()
         self._reader.join(PATIENCE)
+        # To close the pipe would wait for the reader.
+        assert not self._reader.is_alive(), "a process that this one started has outlived it"
         if self._process.stdout is not None:
             self._process.stdout.close()
 

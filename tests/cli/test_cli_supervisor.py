@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 
 from tests.cli.program import WORK, Program, wait_until
+from tests.patience import PATIENCE
 from windlass import JobSpec
+from windlass.cli import supervised
 
 TASK = "def task(payload, helpers):\n    open('ran.txt', 'a').write('{}\\n')\n"
 
@@ -70,6 +75,25 @@ def test_workers_end_when_their_supervisor_is_killed(program: Program) -> None:
     supervisor.send(signal.SIGKILL)
     wait_until("the workers to sign off", lambda: program.app.sync.workers() == [])
     supervisor.wait()
+
+
+def test_a_worker_whose_supervisor_dies_before_it_heard_of_it_ends_too() -> None:
+    """A socket that is closed with unread bytes in it is reset, which is no orderly end."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        worker = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import signal; from windlass.cli import supervised;"
+                " supervised.connect().say_ready(); signal.pause()",
+            ],
+            env={**os.environ, supervised.MARKER: str(theirs.fileno())},
+            pass_fds=[theirs.fileno()],
+        )
+    with ours:
+        assert ours.recv(1, socket.MSG_PEEK) == supervised.READY
+    assert worker.wait(PATIENCE) == -signal.SIGTERM
 
 
 def test_max_jobs_starts_the_process_anew(program: Program) -> None:

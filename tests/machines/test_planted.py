@@ -47,6 +47,7 @@ class TouchesEveryTenant(MemoryStore):
         return await super().cancel(ids)
 
 
+@pytest.mark.rig
 @pytest.mark.parametrize("planted", [SharedKeys, SeesEveryTenant, TouchesEveryTenant])
 def test_a_planted_difference_is_found(planted: type[MemoryStore]) -> None:
     @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 import psycopg
@@ -33,18 +33,23 @@ from windlass.testing import contract  # noqa: E402
 CASES = contract.cases()
 SCHEMA = "contract"
 CORE = ("claim", "keys", "queues", "reap", "settle", "transactions")
-DIRECT = [pytest.param(16, case, id=f"16-{case}") for case in CASES] + [
+THROUGH_A_POOLER = ("claim", "transactions")
+
+
+def _later(case: contract.Case, *groups: str) -> Sequence[pytest.MarkDecorator]:
+    """Cases of these groups belong to `make test`, all others to `make test-all`."""
+    return () if case.group in groups else (pytest.mark.rig,)
+
+
+DIRECT = [pytest.param(16, case, id=f"16-{case}", marks=_later(case, *CORE)) for case in CASES] + [
     pytest.param("system", case, id=f"system-{case}", marks=pytest.mark.rig)
     for case in CASES
     if case.group in CORE and "system" in available_versions()
 ]
-"""All of the suite on one server, and its core on the machine's own where it has one."""
+"""On the older server the core first, and the core on the machine's own where it has one. All of
+the suite runs on the newer server, with every claim a batch."""
 
-POOLED = [
-    pytest.param(case, id=str(case), marks=() if case.group in CORE else pytest.mark.rig)
-    for case in CASES
-]
-"""The core first: all else goes through a pooler in `make test-all`."""
+POOLED = [pytest.param(case, id=str(case), marks=_later(case, *THROUGH_A_POOLER)) for case in CASES]
 
 EMPTY = """
 DO $$ DECLARE used regclass; BEGIN
@@ -52,7 +57,7 @@ DO $$ DECLARE used regclass; BEGIN
   FOR used IN
     SELECT c.oid FROM pg_class AS c
     WHERE c.relnamespace = 'contract'::regnamespace AND c.relkind = 'r'
-      AND c.relname <> '_migrations' AND pg_relation_size(c.oid) > 0
+      AND c.relname NOT IN ('_migrations', '_functions') AND pg_relation_size(c.oid) > 0
   LOOP
     EXECUTE 'TRUNCATE ' || used;
   END LOOP;

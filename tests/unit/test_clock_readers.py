@@ -36,10 +36,11 @@ ALLOWED = {
         "engine/slots.py": "how long jobs take and lie in the buffer; the end of the grace period",
         "engine/settler.py": "how long outcomes gather",
         "engine/reporter.py": "how long a job took, for the log",
-        "client/client.py": "the limit of wait_for",
+        "client/waiting.py": "the limits of wait_for and wait_for_chain",
         "cli/supervisor.py": "how long a child has lived",
         "stores/table/store.py": "the limit of waiting for a locked row",
         "testing/virtual.py": "the virtual clock is the event loop's",
+        "testing/contract/chains_at_once.py": "the limit of waiting for what was released",
         "testing/contract/concurrency.py": "the limit of waiting for threads",
     },
 }

@@ -34,6 +34,8 @@ class Supervised:
     def _watch(self) -> None:
         try:
             self._socket.recv(1)
+        except ConnectionError:
+            pass  # the supervisor is gone, and had not read yet that this worker works
         except OSError:
             return  # closed at the end of this process
         os.kill(os.getpid(), signal.SIGTERM)

@@ -7,8 +7,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from windlass.client.client import Client
 from windlass.client.portal import Portal
+from windlass.model.chain import Chain
 from windlass.model.job import Job, JobSpec
-from windlass.store.records import NewJob
+from windlass.store.records import NewChain, NewJob
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,6 +65,19 @@ class SyncClient:
     resume_schedule = _blocking(Client.resume_schedule)
     remove_schedule = _blocking(Client.remove_schedule)
     trigger_schedule = _blocking(Client.trigger_schedule)
+    start_chain = _blocking(Client.start_chain)
+    start_chains = _blocking(Client.start_chains)
+    start_typed = _blocking(Client.start_typed)
+    get_chain = _blocking(Client.get_chain)
+    list_chains = _blocking(Client.list_chains)
+    chain_jobs = _blocking(Client.chain_jobs)
+    blocked_jobs = _blocking(Client.blocked_jobs)
+    blockers = _blocking(Client.blockers)
+    wait_for_chain = _blocking(Client.wait_for_chain)
+    complete_chain = _blocking(Client.complete_chain)
+    cancel_chains = _blocking(Client.cancel_chains)
+    retry_chains = _blocking(Client.retry_chains)
+    delete_chains = _blocking(Client.delete_chains)
 
 
 class JoinedSyncClient(SyncClient):
@@ -86,3 +100,18 @@ class JoinedSyncClient(SyncClient):
         store = self._portal.call(self._client._opened())
         self._client._own_jobs(store, new)
         return store.joined(self._connection).enqueue(new) if new else []
+
+    def start_chains(self, specs: Iterable[JobSpec]) -> list[Chain[Any]]:
+        return self._join_chains(self._client._preparer.prepare_chains(specs))
+
+    def start_typed(self, spec: JobSpec) -> Chain[Any]:
+        new = self._client._preparer.prepare_chain(spec, is_typed=True)
+        return self._join_chains([new])[0]
+
+    def start_chain(self, task: str, payload: Any = None, **options: Any) -> Chain[Any]:
+        return self.start_chains([JobSpec(task=task, payload=payload, **options)])[0]
+
+    def _join_chains(self, new: Sequence[NewChain]) -> list[Chain[Any]]:
+        store = self._portal.call(self._client._opened())
+        self._client._own_jobs(store, [chain.job for chain in new])
+        return store.joined(self._connection).start_chains(new) if new else []

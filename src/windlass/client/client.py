@@ -2,89 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Unpack
 
 from msgspec.structs import replace
 
+from windlass.client.chains import ChainVerbs
 from windlass.client.filters import make_filter
-from windlass.client.prepare import Preparer
 from windlass.client.schedules import ScheduleInfo, no_schedule, schedule_info
+from windlass.client.waiting import wait_until
 from windlass.clock import to_micros
 from windlass.errors import (
     ConfigError,
     JobNotFoundError,
     JobNotKeptError,
     ValidationError,
-    WaitTimeoutError,
 )
 from windlass.model import names
-from windlass.model.job import DEFAULT_TENANT, Job, JobOptions, JobSpec, JobState
+from windlass.model.job import Job, JobOptions, JobSpec, JobState
 from windlass.model.outcome import clip
 from windlass.store.port import Store
 from windlass.store.records import NewJob, Paused, WorkerInfo
 from windlass.store.schedules import KnownSchedule, jobs_at
-from windlass.tasks.tenancy import tenant_inside
-from windlass.tasks.transaction import connection_inside
 
 Cleanup = Literal["gc-tasks", "gc-queues", "delete-failed", "prune"]
 CLEANUPS: tuple[Cleanup, ...] = ("gc-tasks", "gc-queues", "delete-failed", "prune")
 _BATCH = 1_000
-_WAIT_FIRST = 0.01
-_WAIT_LONGEST = 0.25
 
 
-class Client:
+class Client(ChainVerbs):
     """Adds jobs and manages them. Get it from `app.client`."""
-
-    def __init__(
-        self,
-        opened: Callable[[], Coroutine[Any, Any, Store]],
-        preparer: Preparer,
-        *,
-        keep: Callable[[str], float | None],
-        max_resets: Callable[[], int],
-        tenant: Callable[[], str | None],
-        connection: Any = None,
-    ) -> None:
-        """`keep`, `max_resets` and `tenant` are asked for each call, because `App.configure` may
-        change what they answer."""
-        self._opened = opened
-        self._preparer = preparer
-        self._keep = keep
-        self._max_resets = max_resets
-        self._tenant = tenant
-        self._connection = connection
-
-    def using(self, connection: Any) -> Client:
-        """The same verbs; jobs that are added join the transaction open on `connection`."""
-        return self._with(self._tenant, connection)
-
-    def for_tenant(self, name: str | None) -> Client:
-        """The same verbs for one tenant: what is added belongs to it, nothing of another's is seen
-        or changed. '' is the default tenant alone; None adds to the default one and sees all."""
-        tenant = names.check_tenant(name)
-        return self._with(lambda: tenant, self._connection)
-
-    def _with(self, tenant: Callable[[], str | None], connection: Any) -> Client:
-        return Client(
-            self._opened,
-            self._preparer,
-            keep=self._keep,
-            max_resets=self._max_resets,
-            tenant=tenant,
-            connection=connection,
-        )
-
-    def _own(self, store: Store) -> str:
-        """Whose names this client means: its tenant's, else those of the tenant whose job's handler
-        this is, else the default one's."""
-        tenant = self._tenant()
-        if tenant is None:
-            tenant = tenant_inside(store)
-        return DEFAULT_TENANT if tenant is None else tenant
 
     # ── adding ──
 
@@ -105,15 +53,10 @@ class Client:
         if not new:
             return []
         self._own_jobs(store, new)
-        connection = connection_inside(store) if self._connection is None else self._connection
+        connection = self._connection_in(store)
         if connection is not None:
             return await store.joined(connection).aenqueue(new)
         return await store.enqueue(new)
-
-    def _own_jobs(self, store: Store, new: Sequence[NewJob]) -> None:
-        if tenant := self._own(store):
-            for job in new:
-                job.tenant = tenant
 
     # ── looking ──
 
@@ -159,28 +102,25 @@ class Client:
         Raises JobNotKeptError at once if its outcome will not be kept, JobNotFoundError if there
         is no such job (any more), WaitTimeoutError after `timeout` seconds.
         """
-        names.check_job(id)
-        limit = names.check_seconds(timeout, "timeout")
+        wanted = names.check_job(id)
+        names.check_seconds(timeout, "timeout")
         store = await self._opened()
-        loop = asyncio.get_running_loop()
-        deadline = None if limit is None else loop.time() + limit
-        pause = _WAIT_FIRST
-        while True:
-            job = await store.get(id, self._tenant())
+
+        async def finished() -> Job | None:
+            job = await store.get(wanted, self._tenant())
             if job is None:
                 raise JobNotFoundError(f"there is no job {id}, or it is finished and was not kept")
-            if job.state.is_final:
-                return job
-            if not (self._keep(job.task) if job.keep is None else job.keep):
+            if not job.state.is_final and not self._is_kept(job):
                 raise JobNotKeptError(
                     f"job {id} is not kept when it completes, so there will be nothing to wait"
                     " for; set keep= on the job, the task or the app"
                 )
-            left = None if deadline is None else deadline - loop.time()
-            if left is not None and left <= 0:
-                raise WaitTimeoutError(f"job {id} is still {job.state} after {limit:g} s")
-            await asyncio.sleep(pause if left is None else min(pause, left))
-            pause = min(pause * 1.5, _WAIT_LONGEST)
+            return job if job.state.is_final else None
+
+        return await wait_until(finished, timeout, f"job {id}")
+
+    def _is_kept(self, job: Job) -> bool:
+        return bool(self._keep(job.task) if job.keep is None else job.keep)
 
     # ── schedules ──
 
@@ -332,7 +272,7 @@ class Client:
             case "delete-failed":
                 return await store.delete_failed(_BATCH, self._tenant())
             case "prune":
-                return await store.prune(_BATCH)
+                return await store.prune(_BATCH, *self._chain_keeps())
             case _:
                 return 0
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from windlass.clock import to_micros
 from windlass.errors import InstantError, PayloadError, ValidationError
 from windlass.model import names
 from windlass.model import payload as payloads
 from windlass.model.job import DEFAULT_TENANT, Carried, JobSpec
-from windlass.store.records import NewJob
+from windlass.store.records import NewChain, NewJob
 from windlass.tasks.registry import Registry
 
 _CARRIED = [name for name in Carried.__struct_fields__ if name != "payload"]
@@ -30,6 +32,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "keep": lambda keep: names.check_seconds(keep, "keep"),
     "meta": payloads.encode_meta,
     "is_strict": names.check_strict,
+    "on_blocker_failure": names.check_on_blocker_failure,
 }
 """How a value is checked, and what the store is given for it; others go as they are."""
 
@@ -45,11 +48,53 @@ class Preparer:
     def prepare(self, specs: Iterable[JobSpec]) -> list[NewJob]:
         """Jobs by task name. The task need not be known here; any JSON payload is accepted."""
         limit = self._max_payload()
-        if isinstance(specs, str | bytes) or not isinstance(specs, Iterable):
+        return [
+            self._checked(spec)(payloads.encode(spec.payload, limit=limit))
+            for spec in _listed(specs)
+        ]
+
+    def prepare_any(self, spec: JobSpec) -> NewJob:
+        """A job by task name, whose payload must fit the task where this program knows it."""
+        is_known = isinstance(spec, JobSpec) and self._registry.find(spec.task) is not None
+        new = self.prepare_typed(spec, [spec.payload]) if is_known else self.prepare([spec])
+        return new[0]
+
+    def prepare_chains(self, specs: Iterable[JobSpec]) -> list[NewChain]:
+        """Chains by their first jobs; a job's key is its chain's."""
+        new = []
+        for spec in _listed(specs):
+            _require_spec(spec)
+            new.append(self._chain(spec, self.prepare([_first_job(spec)])[0]))
+        return new
+
+    def prepare_chain(self, spec: JobSpec, *, is_typed: bool) -> NewChain:
+        """The same for one, of a task handle or (where the task is known) of any task."""
+        first = _first_job(_require_spec(spec))
+        prepared = self.prepare_typed(first, [spec.payload])[0] if is_typed else None
+        return self._chain(spec, prepared or self.prepare_any(first))
+
+    def _chain(self, spec: JobSpec, job: NewJob) -> NewChain:
+        if spec.key_mode != "replace":
+            raise ValidationError("a chain's key has no mode; leave key_mode out", field="key_mode")
+        window = names.check_seconds(spec.key_window, "key_window")
+        if window and spec.key is None:
+            raise ValidationError("key_window needs a key", field="key_window")
+        key = names.check_key(spec.key)
+        return NewChain(job=job, key=key, key_window=round((window or 0.0) * 1e6))
+
+    def prepare_next(self, spec: JobSpec) -> tuple[NewJob, tuple[str, ...]]:
+        """The next job of a chain, and what it inherits from the one before."""
+        _require_spec(spec)
+        if spec.key is not None:
             raise ValidationError(
-                f"specs must be a list of JobSpec, not {names.brief(specs)}", field="specs"
+                "a job that a chain goes on with has no key; the chain may have one", field="key"
             )
-        return [self._checked(spec)(payloads.encode(spec.payload, limit=limit)) for spec in specs]
+        new = self.prepare_any(spec)
+        task = self._registry.find(spec.task)
+        by_task = None if task is None else task.options.priority
+        priority = by_task if spec.priority is None else spec.priority
+        given = {"priority": priority, "meta": spec.meta, "keep": spec.keep}
+        return new, tuple(name for name, value in given.items() if value is None)
 
     def prepare_typed(self, spec: JobSpec, values: Iterable[Any]) -> list[NewJob]:
         """Jobs of a task handle: one spec for all. Each payload must fit the task's function."""
@@ -73,11 +118,7 @@ class Preparer:
 
         The task's own options apply where the spec leaves a value out.
         """
-        if not isinstance(spec, JobSpec):
-            raise ValidationError(
-                f"specs must be a list of JobSpec, and {names.brief(spec)} is none", field="specs"
-            )
-        task = self._registry.find(names.check_task(spec.task))
+        task = self._registry.find(names.check_task(_require_spec(spec).task))
         carried: dict[str, Any] = {
             name: _NOT_ASKED[name] if name in _NOT_ASKED else getattr(spec, _SAID.get(name, name))
             for name in _CARRIED
@@ -96,9 +137,43 @@ class Preparer:
         seconds = names.check_seconds(spec.delay, "delay")
         delay = 0 if seconds is None else round(seconds * 1e6)
         key_mode = names.check_key_mode(spec.key_mode)
+        blockers = names.check_blockers(spec.blockers)
+        if spec.key_window is not None:
+            raise ValidationError(
+                "key_window is for chains: start one, or leave it out", field="key_window"
+            )
         first, *rest = carried.values()  # by position: names would take longer for each job
 
         def make(payload: str) -> NewJob:
-            return NewJob(first, payload, *rest, run_at=run_at, delay=delay, key_mode=key_mode)
+            return NewJob(
+                first,
+                payload,
+                *rest,
+                run_at=run_at,
+                delay=delay,
+                key_mode=key_mode,
+                blockers=blockers,
+            )
 
         return make
+
+
+def _listed(specs: object) -> Iterable[JobSpec]:
+    if isinstance(specs, str | bytes) or not isinstance(specs, Iterable):
+        raise ValidationError(
+            f"specs must be a list of JobSpec, not {names.brief(specs)}", field="specs"
+        )
+    return specs
+
+
+def _require_spec(spec: object) -> JobSpec:
+    if not isinstance(spec, JobSpec):
+        raise ValidationError(
+            f"specs must be a list of JobSpec, and {names.brief(spec)} is none", field="specs"
+        )
+    return spec
+
+
+def _first_job(spec: JobSpec) -> JobSpec:
+    """The first job of a chain, whose key is the chain's and not its own."""
+    return replace(spec, key=None, key_mode="replace", key_window=None)

@@ -24,7 +24,7 @@ from windlass.model import payload as payloads
 from windlass.model.job import Job, JobSpec
 from windlass.model.outcome import Abandon, Completed, Failed, Nack, clip, describe, message_of
 from windlass.observe import logs
-from windlass.store.records import Lease, Note
+from windlass.store.records import Note
 from windlass.tasks.abort import Abort
 from windlass.tasks.context import SyncContext
 from windlass.tasks.folder import load_file
@@ -129,6 +129,8 @@ def _find(ref: wire.FunctionRef) -> Callable[..., Any]:
 
 def _returned(value: Any, logger: logs.Scoped) -> wire.Returned:
     match value:
+        case Completed(value=InParent() as going_on):
+            return wire.Returned("Continuation", going_on.place)
         case Completed():
             return wire.Returned("Completed", _plain(value.value, logger))
         case Failed():
@@ -137,6 +139,8 @@ def _returned(value: Any, logger: logs.Scoped) -> wire.Returned:
             return wire.Returned("Nack", [value.seconds, value.reason])
         case Abandon():
             return wire.Returned("Abandon", None)
+        case InParent():
+            return wire.Returned("Continuation", value.place)
         case _:
             return wire.Returned("", _plain(value, logger))
 
@@ -175,13 +179,21 @@ def _raised(error: BaseException) -> wire.Raised:
     )
 
 
+class InParent(msgspec.Struct, frozen=True):
+    """A continuation that the worker has checked and remembers by this number."""
+
+    place: int
+
+
 class _Delivery:
     """The child's stand-in for the engine's delivery: it passes everything on."""
 
-    def __init__(self, lease: Lease, line: Line) -> None:
-        self.lease = lease
+    def __init__(self, call: wire.RunJob, line: Line) -> None:
+        self.lease = call.lease
         self.abort = Abort()
         self.keep: float | None = None
+        self.starts: list[Any] | None = None
+        self.blockers = call.blockers
         self._line = line
 
     def note(self, note: Note) -> None:
@@ -202,7 +214,7 @@ class ChildContext(SyncContext):
     """The Context inside a process: it can say things and add jobs, and it is killed, not told."""
 
     def __init__(self, call: wire.RunJob, line: Line) -> None:
-        super().__init__(_Around(call.worker_id), _Delivery(call.lease, line))  # type: ignore[arg-type]
+        super().__init__(_Around(call.worker_id), _Delivery(call, line))  # type: ignore[arg-type]
         self._line = line
 
     def add_job(self, task: str, payload: Any = None, **options: Any) -> Job:  # type: ignore[override]
@@ -213,6 +225,18 @@ class ChildContext(SyncContext):
         if answer.error is not None:
             raise WindlassError(answer.error)
         return [msgspec.convert(job, Job) for job in answer.jobs or ()]
+
+    def _prepare_next(self, spec: JobSpec) -> Any:
+        return InParent(self._go_on(spec, starts=False))
+
+    def _prepare_start(self, spec: JobSpec) -> int:
+        return self._go_on(spec, starts=True)
+
+    def _go_on(self, spec: JobSpec, *, starts: bool) -> int:
+        answer = self._line.ask(wire.GoOn(spec, starts))
+        if answer.error is not None:
+            raise WindlassError(answer.error)
+        return answer.place
 
     def connection(self) -> Any:
         raise _not_here("connection()")

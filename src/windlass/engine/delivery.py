@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from windlass.store.records import COMPLETE, MAX_LOG, Lease, LostReason, Note, Outcome
+from windlass.model.chain import Chain
+from windlass.store.records import (
+    COMPLETE,
+    MAX_LOG,
+    Lease,
+    LostReason,
+    NewChain,
+    Note,
+    Outcome,
+)
 from windlass.tasks.abort import Abort, AbortReason
 
 _lock = threading.Lock()
@@ -45,6 +54,9 @@ class Delivery(msgspec.Struct, eq=False):
     `remains` is the thread that a plain function runs in. It cannot be stopped, so the delivery
     lasts until it ends, whatever its handler was told.
 
+    `starts` are chains that its handler starts, and `blockers` the chains that its job waited for,
+    where the lease does not have them.
+
     `hooked` is done when its `post_handle` has ended, where the handler has one; its slot stays
     taken until then.
     """
@@ -67,6 +79,8 @@ class Delivery(msgspec.Struct, eq=False):
     on_stop: Callable[[], None] | None = None
     remains: asyncio.Future[Any] | None = None
     hooked: asyncio.Future[None] | None = None
+    starts: list[NewChain] | None = None
+    blockers: Sequence[Chain[Any]] | None = None
     extension: float | None = None
     owned_until: float = 0.0
     _record: Any = None
@@ -87,7 +101,11 @@ class Delivery(msgspec.Struct, eq=False):
     @property
     def log_fields(self) -> dict[str, Any]:
         """What a log record about this delivery carries as `extra`."""
-        return {"label": "job", "task": self.lease.task, "job_id": self.lease.job_id}
+        lease = self.lease
+        fields = {"label": "job", "task": lease.task, "job_id": lease.job_id}
+        if lease.chain is not None:
+            fields["chain"] = lease.chain
+        return fields
 
     @property
     def abort(self) -> Abort:

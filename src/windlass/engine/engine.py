@@ -32,6 +32,7 @@ from windlass.engine.settler import DONE, Settler
 from windlass.engine.slots import Slots
 from windlass.engine.tools import Tools
 from windlass.errors import StoreError
+from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
 from windlass.store.hints import ignore_due
@@ -66,6 +67,9 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     once: bool = False
     tenants: tuple[str, ...] | None = None
     """Whose jobs to run; None for those of all tenants."""
+    keep_chains: float = KEEP_CHAINS
+    keep_failed_chains: float = KEEP_FAILED_CHAINS
+    """How long chains are kept that completed, and that ended otherwise."""
 
 
 def make_worker_id(name: str | None) -> str:
@@ -136,6 +140,7 @@ class Engine:
             before=self._before_settling,
             after=self._after_settling,
             tried=lambda batch: self._slots.asks.settled(batch),
+            refused=lambda delivery, reason: self._slots.refused(delivery, reason),
             buffered=lambda: self._slots.buffered,
         )
         self._slots = Slots(
@@ -189,7 +194,9 @@ class Engine:
 
     def _upkeep(self) -> Iterator[Loop]:
         yield self._promoting
-        yield self._loop("pruner", Pruner(self._store).step, first_delay=PRUNE_AFTER)
+        options = self.options
+        pruner = Pruner(self._store, options.keep_chains, options.keep_failed_chains)
+        yield self._loop("pruner", pruner.step, first_delay=PRUNE_AFTER)
         if (interval := self.options.reap_interval) is not None:
             reaper = Reaper(self._store, interval, self.options.max_resets, self._logger)
             yield self._loop("reaper", reaper.step, first_delay=interval)

@@ -16,8 +16,9 @@ from windlass.model import payload as payloads
 from windlass.model.names import LONGEST
 from windlass.model.outcome import Abandon, Completed, Failed, Nack, clip, describe
 from windlass.model.retry import DEFAULT_RETRY
-from windlass.store.records import CANCEL, RELEASE, Complete, Fail, Outcome
+from windlass.store.records import CANCEL, RELEASE, Fail, Outcome
 from windlass.tasks.abort import AbortReason
+from windlass.tasks.continuing import Continuation, completion
 
 Complain = Callable[..., None]
 """Takes the delivery it is about, a message and its values."""
@@ -97,16 +98,39 @@ def _bounded(seconds: float) -> float:
     return min(seconds, LONGEST) if seconds > 0 else 0.0
 
 
+def from_nothing(delivery: Delivery, plan: TaskPlan) -> Outcome:
+    """The outcome of a handler that returned None, as most do."""
+    starts = delivery.starts
+    return plan.complete if starts is None else completion(None, None, plan.keep, starts)
+
+
+def refused(reason: str, delivery: Delivery, plan: TaskPlan, complain: Complain) -> Outcome:
+    """The outcome of a handler that asked for what the store cannot do: the attempt has failed."""
+    delivery.error = HandlerFailed(reason)
+    return _failed(delivery.error, delivery, plan, complain, text=reason)
+
+
 def _completed(value: Any, delivery: Delivery, plan: TaskPlan, complain: Complain) -> Outcome:
-    """An output is encoded only where it is kept; one that is not JSON costs the output alone."""
+    """An output is encoded only where it is kept: with the job, or with its chain. One that is not
+    JSON costs the output alone, or in a chain the attempt, because others may wait for it."""
+    if value is None:
+        return from_nothing(delivery, plan)
+    if isinstance(value, Continuation):
+        return completion(value, None, plan.keep, delivery.starts)
     keep = plan.keep if delivery.lease.keep is None else delivery.lease.keep
-    if value is None or not keep:
-        return plan.complete
+    is_in_chain = delivery.lease.chain is not None
+    if not keep and not is_in_chain:
+        return from_nothing(delivery, plan)
     try:
-        return Complete(payloads.encode_value(value, field="output"), plan.keep)
+        text = payloads.encode_value(value, field="output")
     except PayloadError as error:
+        if is_in_chain:
+            return refused(
+                f"the output of a chain's job must be JSON: {error}", delivery, plan, complain
+            )
         complain(delivery, "the job is done, but its output cannot be kept: %s", error)
-        return plan.complete
+        return from_nothing(delivery, plan)
+    return completion(None, text, plan.keep, delivery.starts)
 
 
 def _failed(

@@ -25,6 +25,7 @@ from windlass.model.outcome import Abandon, Completed, Failed, Nack
 from windlass.observe.logs import shown_logging
 from windlass.store.records import Note
 from windlass.tasks.context import Context
+from windlass.tasks.continuing import Continuation
 from windlass.tasks.registry import AnyTask
 from windlass.tasks.signature import TypedStyle
 
@@ -106,9 +107,11 @@ class ProcessPool:
 
     async def run(self, task: AnyTask, context: Context, delivery: Delivery) -> Any:
         """Run the task's function on the delivery's payload and return or raise what it did."""
-        call = wire.RunJob(_reference(task), delivery.lease, context.worker_id)
+        blockers = None if delivery.blockers is None else list(delivery.blockers)
+        call = wire.RunJob(_reference(task), delivery.lease, context.worker_id, blockers)
+        continuations: list[Continuation] = []
         work = asyncio.get_running_loop().run_in_executor(
-            self._threads, self._run, call, context, delivery
+            self._threads, self._run, call, context, delivery, continuations
         )
         # A stop kills the process, which ends the wait below; the thread is never abandoned.
         try:
@@ -117,9 +120,17 @@ class ProcessPool:
             await asyncio.wait({work})
             work.exception()  # seen: the process died because it was told to
             raise
+        if isinstance(answer, wire.Returned) and answer.kind == "Continuation":
+            return continuations[answer.value]
         return _result(answer)
 
-    def _run(self, call: wire.RunJob, context: Context, delivery: Delivery) -> wire.ToWorker:
+    def _run(
+        self,
+        call: wire.RunJob,
+        context: Context,
+        delivery: Delivery,
+        continuations: list[Continuation],
+    ) -> wire.ToWorker:
         child = self._take()
         child.serve(delivery)
         delivery.on_stop = functools.partial(child.kill_for, delivery)
@@ -134,6 +145,8 @@ class ProcessPool:
                         _pass_on(message, delivery)
                     case wire.AddJobs():
                         child.pipe.send_bytes(wire.encode(_add_jobs(message, context, delivery)))
+                    case wire.GoOn():
+                        child.pipe.send_bytes(wire.encode(_go_on(message, context, continuations)))
                     case _:
                         break
         except (EOFError, OSError) as error:
@@ -202,6 +215,17 @@ def _add_jobs(message: wire.AddJobs, context: Context, delivery: Delivery) -> wi
     adding = asyncio.run_coroutine_threadsafe(context.add_jobs(message.specs), delivery.loop)
     try:
         return wire.Answer(jobs=list(adding.result()))
+    except WindlassError as error:
+        return wire.Answer(error=str(error))
+
+
+def _go_on(message: wire.GoOn, context: Context, continuations: list[Continuation]) -> wire.Answer:
+    """Check what the child's handler goes on with; the child gets a number that stands for it."""
+    try:
+        if message.starts:
+            return wire.Answer(place=context._prepare_start(message.spec))
+        continuations.append(context._prepare_next(message.spec))
+        return wire.Answer(place=len(continuations) - 1)
     except WindlassError as error:
         return wire.Answer(error=str(error))
 

@@ -1,4 +1,4 @@
-"""Removes finished jobs that were kept long enough, a few at a time."""
+"""Removes finished jobs and chains that were kept long enough, a few at a time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ BETWEEN = 0.05
 
 
 class Pruner:
-    def __init__(self, store: WorkStore) -> None:
+    def __init__(self, store: WorkStore, keep_chains: float, keep_failed_chains: float) -> None:
+        """Seconds for which chains are kept that completed, and that ended otherwise."""
         self._store = store
+        self._keeps = keep_chains, keep_failed_chains
 
     async def step(self) -> float:
-        removed = await self._store.prune(MOST_AT_ONCE)
+        removed = await self._store.prune(MOST_AT_ONCE, *self._keeps)
         return BETWEEN if removed >= MOST_AT_ONCE else INTERVAL

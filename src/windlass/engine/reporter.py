@@ -16,7 +16,10 @@ from windlass.model.outcome import message_of, of_the_handler
 from windlass.store.records import Complete, Fail, Outcome, Settled
 from windlass.tasks.context import Context, Surroundings
 
-_ENDINGS = ("job:success", "job:error", "job:failed", "job:complete")
+_ENDINGS = (
+    *("job:success", "job:error", "job:failed", "job:complete"),
+    *("chain:start", "chain:complete", "chain:failed"),
+)
 
 
 class Reporter:
@@ -44,6 +47,26 @@ class Reporter:
             if settled.state is JobState.FAILED:
                 self._events.emit("job:failed", worker=self._worker, job=job, error=error)
         self._events.emit("job:complete", worker=self._worker, job=job, error=error)
+        self._tell_chain(delivery, job, settled)
+
+    def _tell_chain(self, delivery: Delivery, job: Job, settled: Settled) -> None:
+        """What this end means for the job's chain. Of what was settled in the handler's own
+        transaction it is not known whether the chain goes on."""
+        chain, outcome = delivery.lease.chain, delivery.outcome
+        if delivery.settled_inside:
+            return
+        if isinstance(outcome, Complete) and outcome.next is not None:
+            if chain is None:  # it becomes the first job of a chain
+                self._events.emit("chain:start", worker=self._worker, chain=job.id, job=job)
+        elif chain is None:
+            return
+        elif settled.state is JobState.COMPLETED:
+            self._events.emit("chain:complete", worker=self._worker, chain=chain, job=job)
+        elif settled.state is not None and settled.state.is_final:
+            error = delivery.error
+            self._events.emit(
+                "chain:failed", worker=self._worker, chain=chain, job=job, error=error
+            )
 
     async def call_hook(self, delivery: Delivery) -> None:
         """`post_handle`, for every job that was begun, whatever became of it."""

@@ -48,18 +48,21 @@ class Settler:
         *,
         before: Callable[[Sequence[Delivery]], Awaitable[None]],
         after: Callable[[Sequence[Delivery], Sequence[Settled]], Awaitable[None]],
+        refused: Callable[[Delivery, str], Outcome],
         tried: Callable[[Sequence[Delivery]], None] = lambda batch: None,
         buffered: Callable[[], int] = lambda: 0,
     ) -> None:
         """`before` hears of a batch before it is written, `tried` when the store has answered, and
-        `after` what became of those in it that need not be tried again. `buffered` says how many
-        jobs lie ready."""
+        `after` what became of those in it that need not be tried again. `refused` says what is
+        written of a job whose completion the store refuses. `buffered` says how many jobs lie
+        ready."""
         self._store = store
         self._outage = outage
         self._logger = logger
         self._before = before
         self._after = after
         self._tried = tried
+        self._on_refused = refused
         self._buffered = buffered
         self._waiting: list[Delivery] = []
         self._task: asyncio.Task[None] | None = None
@@ -149,6 +152,8 @@ class Settler:
         for delivery, answer in zip(batch, settled, strict=True):
             if answer.verdict is Verdict.BUSY:
                 self._postponed.append(delivery)
+            elif answer.verdict is Verdict.REFUSED:
+                self.add(delivery, self._on_refused(delivery, answer.reason or "refused"))
             else:
                 told.append(delivery)
                 answers.append(answer)

@@ -69,6 +69,7 @@ class Slots:
         self._clock = tools.clock
         self._events = tools.events
         self._start_listeners = tools.events.listeners("job:start")
+        self._chain_listeners = tools.events.listeners("chain:start")
         self._logger = tools.logger
         self._worker = tools.worker
         self._hungry = hungry
@@ -309,6 +310,8 @@ class Slots:
             self._start_listeners,
             self._has_post_handle,
         )
+        chain_listeners = self._chain_listeners
+        outcome: Outcome
         now = time()
         until = now + TURN
         for _ in range(min(STREAK, self._settler.space)):
@@ -333,6 +336,8 @@ class Slots:
             context: Any = None if plan.is_bare else Context(around, delivery)
             if listeners:
                 self._events.emit("job:start", worker=self._worker, job=lease.job)
+            if chain_listeners and lease.step == 0 and lease.deliveries == 1:
+                self._emit_chain_start(lease)
             variables = contextvars.copy_context()
             if lease.tenant:
                 variables.run(inherit_tenant, around.store, lease.tenant)
@@ -341,7 +346,7 @@ class Slots:
                 if forking.lives != self._life:
                     forking.leave(delivery.title)
                 if result is None:
-                    outcome: Outcome = plan.complete
+                    outcome = outcomes.from_nothing(delivery, plan)
                 elif isinstance(result, Waiting) or outcomes.is_batch(result, delivery):
                     return self._go_on(delivery, plan, task, result, variables), last
                 else:
@@ -382,8 +387,9 @@ class Slots:
                 result = await result
             else:
                 await asyncio.sleep(0)  # there may be no results, and then nothing below waits
+            outcome: Outcome
             if result is None:
-                outcome: Outcome = plan.complete
+                outcome = outcomes.from_nothing(delivery, plan)
             elif outcomes.is_batch(result, delivery):
                 outcome = await outcomes.from_batch(
                     result, delivery, plan, self._complain, variables
@@ -439,6 +445,14 @@ class Slots:
             self._end(delivery, RELEASE)
             raise error
         return outcomes.from_error(error, delivery, plan, self._clock, self._complain)
+
+    def refused(self, delivery: Delivery, reason: str) -> Outcome:
+        """What a job is settled to whose completion the store refuses."""
+        plan = self._plans.get(delivery.lease.task) or self._plan(delivery.lease.task)
+        return outcomes.refused(reason, delivery, plan, self._complain)
+
+    def _emit_chain_start(self, lease: Lease) -> None:
+        self._events.emit("chain:start", worker=self._worker, chain=lease.chain, job=lease.job)
 
     def _took(self, seconds: float) -> None:
         pace = self.pace

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.model.chain import Chain
 from windlass.model.job import JobSpec
 from windlass.store.records import Lease
 
@@ -26,13 +27,16 @@ class RunJob(msgspec.Struct, tag=True, frozen=True):
     function: FunctionRef
     lease: Lease
     worker_id: str
+    blockers: list[Chain[Any]] | None = None
+    """The chains that the job waited for, where the lease does not have them."""
 
 
 class Answer(msgspec.Struct, tag=True, frozen=True):
-    """The reply to AddJobs: the jobs, or why not."""
+    """The reply to AddJobs (the jobs), or to GoOn (a number that stands for it); or why not."""
 
     jobs: list[Any] | None = None
     error: str | None = None
+    place: int = 0
 
 
 # ── to the worker ──
@@ -40,6 +44,14 @@ class Answer(msgspec.Struct, tag=True, frozen=True):
 
 class AddJobs(msgspec.Struct, tag=True, frozen=True):
     specs: list[JobSpec]
+
+
+class GoOn(msgspec.Struct, tag=True, frozen=True):
+    """A job that the chain is to go on with, or a chain that starts with the delivery; blockers
+    below zero are chains that it started before."""
+
+    spec: JobSpec
+    starts: bool
 
 
 class Said(msgspec.Struct, tag=True, frozen=True):
@@ -74,7 +86,7 @@ class Raised(msgspec.Struct, tag=True, frozen=True):
 
 
 ToChild = RunJob | Answer
-ToWorker = AddJobs | Said | Returned | Items | Raised
+ToWorker = AddJobs | GoOn | Said | Returned | Items | Raised
 
 encode = msgspec.json.Encoder().encode
 decode_for_child = msgspec.json.Decoder(ToChild).decode

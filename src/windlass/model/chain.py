@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from windlass.model.job import Job, OnBlockerFailure
+from windlass.model.job import Job
+from windlass.model.names import OnBlockerFailure
 
 T = TypeVar("T")
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
-from windlass.model.names import KeyMode
-
-OnBlockerFailure = Literal["fail", "run", "wait"]
-"""What a job does when a chain it waits for fails or is cancelled."""
+from windlass.model.names import KeyMode, OnBlockerFailure
 
 
 class JobState(StrEnum):

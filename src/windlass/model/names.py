@@ -25,6 +25,9 @@ _FIRST_INSTANT = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_INSTANT = datetime(9999, 1, 1, tzinfo=UTC)
 LONGEST = (_LAST_INSTANT - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds()
 
+OnBlockerFailure = Literal["fail", "run", "wait"]
+"""What a job does when a chain it waits for fails or is cancelled."""
+
 KeyMode = Literal["replace", "preserve_run_at", "unsafe_dedupe"]
 KEY_MODES: tuple[str, ...] = get_args(KeyMode)
 
@@ -105,6 +108,34 @@ def check_jobs(ids: object) -> tuple[int, ...]:
             f"ids must be a list of job ids, not {brief(ids)}", field="ids"
         )
     return tuple(check_job(job_id, "ids") for job_id in ids)
+
+
+def check_blockers(blockers: object) -> tuple[int, ...]:
+    """Chains that a job waits for: their ids, or the chains themselves."""
+    if blockers is None:
+        return ()
+    if isinstance(blockers, str | bytes) or not isinstance(blockers, Iterable):
+        raise errors.ValidationError(
+            f"blockers must be a list of chains or of their ids, not {brief(blockers)}",
+            field="blockers",
+        )
+    return tuple(check_blocker(blocker) for blocker in blockers)
+
+
+def check_blocker(blocker: object) -> int:
+    return check_job(getattr(blocker, "id", blocker), "blockers")
+
+
+def check_on_blocker_failure(choice: object) -> OnBlockerFailure | None:
+    """None is "fail", and so stores know it."""
+    if choice is None or choice == "fail":
+        return None
+    if choice == "run" or choice == "wait":
+        return choice
+    raise errors.ValidationError(
+        f'on_blocker_failure must be "fail", "run" or "wait", not {brief(choice)}',
+        field="on_blocker_failure",
+    )
 
 
 def check_job(job_id: object, field: str = "id") -> int:

@@ -1,8 +1,8 @@
 """Log records: standard library, under the logger `windlass`, never the root logger.
 
-Every record carries `label` (core, worker, job, cli), and where they apply `worker_id`, `task` and
-`job_id`. A library stays silent until its program adds a handler; `configure` is for the command
-line.
+Every record carries `label` (core, worker, job, cli), and where they apply `worker_id`, `task`,
+`job_id` and `chain`. A library stays silent until its program adds a handler; `configure` is for
+the command line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-FIELDS = ("label", "worker_id", "task", "job_id")
+FIELDS = ("label", "worker_id", "task", "job_id", "chain")
 LogFormat = Literal["text", "json"]
 
 
@@ -50,7 +50,8 @@ class TextFormatter(logging.Formatter):
 def _scope(record: logging.LogRecord) -> str:
     fields: Mapping[str, Any] = record.__dict__
     if fields.get("job_id") is not None:
-        return f"job {fields['job_id']} {fields.get('task', '')}".rstrip()
+        chain = "" if fields.get("chain") is None else f" of chain {fields['chain']}"
+        return f"job {fields['job_id']} {fields.get('task', '')}".rstrip() + chain
     is_ours = record.name.partition(".")[0] == "windlass"
     return str(fields.get("label", "core" if is_ours else record.name))
 

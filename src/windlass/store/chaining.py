@@ -36,7 +36,8 @@ from msgspec.structs import replace
 
 from windlass.errors import BlockerReferenceError, ChainClosedError, ChainNotFoundError
 from windlass.model.chain import ChainState
-from windlass.model.job import JobState, OnBlockerFailure
+from windlass.model.job import JobState
+from windlass.model.names import OnBlockerFailure
 from windlass.store import rules
 from windlass.store.records import (
     COMPLETE,

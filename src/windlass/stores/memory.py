@@ -384,7 +384,8 @@ class MemoryStore:
             ends = any(not isinstance(step, _Addition) for step in steps)
             if ends and self._owned(lease) is None:
                 raise _lost(lease, self._refusal(lease))
-            self._foreseen(lease, steps)  # raises where it would be refused
+            if any(map(_goes_on, steps)):
+                self._foreseen(lease, steps)  # raises where it would be refused
             self._carry_out(lease, steps)
         self._hint()
 
@@ -940,6 +941,11 @@ class _Addition(NamedTuple):
 _Step = _Addition | Outcome
 
 
+def _goes_on(step: _Step) -> bool:
+    """Whether it is a completion that may be refused."""
+    return isinstance(step, Complete) and (step.next is not None or bool(step.starts))
+
+
 class MemoryTransaction:
     """Gathers a settlement and jobs, which nothing outside sees before the block ends.
 
@@ -985,8 +991,9 @@ class MemoryTransaction:
                 self._lost = self.store._refusal(self._lease)
         if self._lost is not None:
             raise _lost(self._lease, self._lost)
-        with self.store._lock:
-            self.store._foreseen(self._lease, [*self._steps, outcome])
+        if _goes_on(outcome):
+            with self.store._lock:
+                self.store._foreseen(self._lease, [*self._steps, outcome])
         self._has_ended = True
         self._steps.append(outcome)
 

@@ -7,22 +7,36 @@ import logging
 import math
 from collections.abc import Coroutine, Sequence
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from windlass.errors import ValidationError, WindlassError
+from msgspec.structs import replace
+
+from windlass.errors import ConfigError, ValidationError, WindlassError
 from windlass.model import payload as payloads
-from windlass.model.job import Job, JobSpec, Progress
+from windlass.model.chain import Chain, ChainPlace
+from windlass.model.job import Job, JobOptions, JobSpec, Progress
 from windlass.model.names import check_seconds
 from windlass.observe.logs import Scoped, scoped
 from windlass.store.fetched import fetched, named
 from windlass.store.port import WorkStore
-from windlass.store.records import Note
+from windlass.store.records import NewChain, NewJob, Note, decode_blockers
 from windlass.tasks.abort import Abort
 from windlass.tasks.connection import DatabaseConnection
+from windlass.tasks.continuing import (
+    Continuation,
+    StartedChain,
+    asked,
+    inherit,
+    payloads_of_others,
+)
 from windlass.tasks.tenancy import inherit_tenant
 from windlass.tasks.transaction import Completable, JobTransaction
 
+if TYPE_CHECKING:
+    from windlass.tasks.task import BoundTask, Task
+
 T = TypeVar("T")
+P = ParamSpec("P")
 
 MAX_ENTRY = 16 * 1024
 
@@ -34,9 +48,19 @@ class Producer(Protocol):
 
     def add_jobs(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, list[Job]]: ...
 
+    def prepare_next(self, spec: JobSpec) -> tuple[NewJob, tuple[str, ...]]:
+        """Check the next job of a chain; what it inherits from the one before."""
+
+    def prepare_chain(self, spec: JobSpec) -> NewChain: ...
+
 
 class Delivery(Completable, Protocol):
     """The engine's side of a running job."""
+
+    starts: list[NewChain] | None
+    """Chains that start when the delivery completes."""
+    blockers: Sequence[Chain[Any]] | None
+    """The chains its job waited for, where the lease does not have them."""
 
     def note(self, note: Note) -> None: ...
 
@@ -111,8 +135,93 @@ class Context:
                 worker_id=self._around.worker_id,
                 task=lease.task,
                 job_id=lease.job_id,
+                **({} if lease.chain is None else {"chain": lease.chain}),
             )
         return self._logger
+
+    # ── chains ──
+
+    @property
+    def chain(self) -> ChainPlace:
+        """The chain this job is in, and its place there; a job of no chain would be the first of
+        one with its own id."""
+        lease = self._delivery.lease
+        return ChainPlace(lease.job_id if lease.chain is None else lease.chain, lease.step or 0)
+
+    @property
+    def blockers(self) -> Sequence[Chain[Any]]:
+        """The chains that this job waited for, in the order given, with their outputs."""
+        found = self._delivery.blockers
+        if found is None:
+            text = self._delivery.lease.blockers
+            found = self._delivery.blockers = () if text is None else decode_blockers(text)
+        return found
+
+    @overload
+    def continue_with(
+        self, task: Task[P, Any] | BoundTask[P, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Continuation: ...
+
+    @overload
+    def continue_with(
+        self, task: str, payload: Any = None, /, **options: Unpack[JobOptions]
+    ) -> Continuation: ...
+
+    def continue_with(self, task: Any, /, *args: Any, **kwargs: Any) -> Continuation:
+        """Return this to complete the job and let its chain go on with another.
+
+        A task and its arguments, `task.using(…)` and its arguments, or a task's name, its payload
+        and options. The payload is checked here; nothing is stored before the job completes. The
+        next job has this one's tenant, and its priority, meta and keep where it is given none.
+        """
+        return self._prepare_next(asked(task, args, kwargs, self._delivery))
+
+    @overload
+    def start(
+        self, task: Task[P, Any] | BoundTask[P, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> StartedChain: ...
+
+    @overload
+    def start(
+        self, task: str, payload: Any = None, /, **options: Unpack[JobOptions]
+    ) -> StartedChain: ...
+
+    def start(self, task: Any, /, *args: Any, **kwargs: Any) -> StartedChain:
+        """Start a chain if and only if this delivery completes; the forms of `continue_with`.
+
+        What is returned is good as a blocker of what this delivery starts later or goes on with.
+        """
+        return StartedChain(
+            self._delivery, self._prepare_start(asked(task, args, kwargs, self._delivery))
+        )
+
+    def _prepare_next(self, spec: JobSpec) -> Continuation:
+        self._require_chains()
+        with payloads_of_others():
+            new, inherits = self._around.producer.prepare_next(replace(spec, blockers=None))
+        new.blockers = self._references(spec)
+        return Continuation(inherit(new, inherits, self._delivery.lease))
+
+    def _prepare_start(self, spec: JobSpec) -> int:
+        """Its place among the chains of this delivery: -1 is the first."""
+        self._require_chains()
+        with payloads_of_others():
+            new = self._around.producer.prepare_chain(replace(spec, blockers=None))
+        new.job.blockers = self._references(spec)
+        new.job.tenant = self._delivery.lease.tenant
+        starts = self._delivery.starts = self._delivery.starts or []
+        starts.append(new)
+        return -len(starts)
+
+    def _references(self, spec: JobSpec) -> tuple[int, ...]:
+        """The blockers of a spec from `asked`, in which chains of this delivery are below zero."""
+        return tuple(spec.blockers or ())
+
+    def _require_chains(self) -> None:
+        if not self._around.store.capabilities.chains:
+            raise ConfigError(
+                "this store knows no chains; use memory://, sqlite:/// or postgresql://"
+            )
 
     # ── notes and leases: these calls never wait ──
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from msgspec.structs import replace
 
 from windlass.errors import TaskError
+from windlass.model.chain import Chain
 from windlass.model.job import Job, JobOptions, JobSpec
 from windlass.model.names import check_task
 from windlass.tasks.options import Executor, TaskOptions
@@ -14,10 +17,15 @@ from windlass.tasks.signature import PayloadStyle, Style, TypedStyle
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Enqueuer(Protocol):
     """The app, as a task sees it."""
+
+    async def astart(self, spec: JobSpec, connection: Any) -> Chain[Any]: ...
+
+    def start(self, spec: JobSpec, connection: Any) -> Chain[Any]: ...
 
     async def aenqueue(
         self, spec: JobSpec, payloads: Iterable[Any], connection: Any
@@ -65,7 +73,7 @@ class Task(Generic[P, R]):
     def is_async(self) -> bool:
         return _is_async(self.function)
 
-    def using(self, *, connection: Any = None, **options: Unpack[JobOptions]) -> BoundTask[P]:
+    def using(self, *, connection: Any = None, **options: Unpack[JobOptions]) -> BoundTask[P, R]:
         """The same task with these options, JobSpec's fields, for what is enqueued next."""
         return BoundTask(self, JobSpec(task=self.name, **options), connection)
 
@@ -85,11 +93,40 @@ class Task(Generic[P, R]):
         """Add one job per payload, all or none, in one round trip."""
         return await self.using().aenqueue_many(payloads)
 
+    def spec_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobSpec:
+        """One call of the task as a job to add."""
+        return self.using().spec_of(args, kwargs)
 
-class BoundTask(Generic[P]):
+    @overload
+    def start(
+        self: Task[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Chain[T]: ...
+
+    @overload
+    def start(self, *args: P.args, **kwargs: P.kwargs) -> Chain[R]: ...
+
+    def start(self, *args: Any, **kwargs: Any) -> Chain[Any]:
+        """Start a chain with a job of this task, blocking until it is stored. In async code use
+        `astart`. The chain's output is what this task returns, unless it continues with others."""
+        return self.using().start(*args, **kwargs)
+
+    @overload
+    async def astart(
+        self: Task[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Chain[T]: ...
+
+    @overload
+    async def astart(self, *args: P.args, **kwargs: P.kwargs) -> Chain[R]: ...
+
+    async def astart(self, *args: Any, **kwargs: Any) -> Chain[Any]:
+        """Start a chain with a job of this task."""
+        return await self.using().astart(*args, **kwargs)
+
+
+class BoundTask(Generic[P, R]):
     """A task together with the options of one enqueue."""
 
-    def __init__(self, task: Task[P, Any], spec: JobSpec, connection: Any) -> None:
+    def __init__(self, task: Task[P, R], spec: JobSpec, connection: Any) -> None:
         self._task = task
         self._spec = spec
         self._connection = connection
@@ -105,6 +142,33 @@ class BoundTask(Generic[P]):
 
     async def aenqueue_many(self, payloads: Iterable[Mapping[str, Any]]) -> list[Job]:
         return await self._enqueuer.aenqueue(self._spec, payloads, self._connection)
+
+    @overload
+    def start(
+        self: BoundTask[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Chain[T]: ...
+
+    @overload
+    def start(self, *args: P.args, **kwargs: P.kwargs) -> Chain[R]: ...
+
+    def start(self, *args: Any, **kwargs: Any) -> Chain[Any]:
+        """Start a chain; `key` is the chain's."""
+        return self._enqueuer.start(self.spec_of(args, kwargs), self._connection)
+
+    @overload
+    async def astart(
+        self: BoundTask[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Chain[T]: ...
+
+    @overload
+    async def astart(self, *args: P.args, **kwargs: P.kwargs) -> Chain[R]: ...
+
+    async def astart(self, *args: Any, **kwargs: Any) -> Chain[Any]:
+        return await self._enqueuer.astart(self.spec_of(args, kwargs), self._connection)
+
+    def spec_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobSpec:
+        """One call of the task as a job to add."""
+        return replace(self._spec, payload=self._payload(tuple(args), kwargs))
 
     @property
     def _enqueuer(self) -> Enqueuer:

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 from windlass.errors import WindlassError
 from windlass.model import payload as payloads
 from windlass.store.port import Transaction, WorkStore
-from windlass.store.records import Complete, Lease
+from windlass.store.records import Lease, NewChain
 from windlass.tasks.abort import Abort
 from windlass.tasks.awaited import OwnThread
 from windlass.tasks.connection import entered, is_on_a_loop
+from windlass.tasks.continuing import Continuation, completion
 
 
 class Completable(Protocol):
@@ -22,6 +23,8 @@ class Completable(Protocol):
     lease: Lease
     keep: float | None
     """How long the completed job is kept where the job itself does not say."""
+    starts: list[NewChain] | None
+    """Chains that start when the delivery completes."""
 
     @property
     def abort(self) -> Abort: ...
@@ -100,7 +103,7 @@ class JobTransaction:
             self._tell_failure()
 
     def _begin(self, inner: Transaction) -> None:
-        self._sync = SyncTransaction(inner, self._delivery.keep)
+        self._sync = SyncTransaction(inner, self._delivery)
         self._forget = self._delivery.abort.call(inner.interrupt)
         self._current = OpenTransaction(self._store, inner.connection)
         _inside.set(self._current)
@@ -128,9 +131,9 @@ class JobTransaction:
 class SyncTransaction:
     """The transaction inside a plain function."""
 
-    def __init__(self, inner: Transaction, keep: float | None) -> None:
+    def __init__(self, inner: Transaction, delivery: Completable) -> None:
         self._inner = inner
-        self._keep = keep
+        self._delivery = delivery
         self.is_completing = False
         """Whether the job completes when this block commits."""
 
@@ -143,9 +146,13 @@ class SyncTransaction:
         return self._inner.execute(sql, values)
 
     def complete(self, output: Any = None) -> None:
-        """Complete the job when this block commits; LeaseLostError if it is no longer ours."""
-        text = None if output is None else payloads.encode_value(output, field="output")
-        self._inner.complete(Complete(output=text, keep=self._keep))
+        """Complete the job when this block commits, with this output or by what
+        `ctx.continue_with` returned; LeaseLostError if it is no longer ours."""
+        going_on = output if isinstance(output, Continuation) else None
+        is_output = output is not None and going_on is None
+        text = payloads.encode_value(output, field="output") if is_output else None
+        delivery = self._delivery
+        self._inner.complete(completion(going_on, text, delivery.keep, delivery.starts))
         self.is_completing = True
 
 

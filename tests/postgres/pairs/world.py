@@ -148,10 +148,10 @@ class World:
         return leases
 
     def _tables(self, statements: str) -> None:
-        """Run this for every table but the one of migrations, all in one round trip."""
+        """Run this for every table of data, all in one round trip."""
         found = self.watcher.execute(
             "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace"
-            " AND relkind = 'r' AND relname <> '_migrations'",
+            " AND relkind = 'r' AND relname NOT IN ('_migrations', '_functions')",
             (SCHEMA,),
         ).fetchall()
         self._run(";".join(statements.replace("{t}", name) for [name] in found))

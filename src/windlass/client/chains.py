@@ -1,0 +1,172 @@
+"""The verbs of the client that are about chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Unpack
+
+import msgspec
+
+from windlass.client.caller import Caller
+from windlass.client.waiting import wait_until
+from windlass.errors import ChainNotFoundError, ValidationError
+from windlass.model import names
+from windlass.model import payload as payloads
+from windlass.model.chain import Chain, ChainState, Next
+from windlass.model.job import Job, JobOptions, JobSpec
+from windlass.store.records import ChainFilter, Complete, NewChain, NewJob
+
+
+class ChainVerbs(Caller):
+    """Starts chains, looks at them, changes them."""
+
+    # ── starting ──
+
+    async def start_chain(
+        self, task: str, payload: Any = None, **options: Unpack[JobOptions]
+    ) -> Chain[Any]:
+        """Start a chain by its first task's name; the options are JobSpec's fields, and `key` is
+        the chain's. Where an open chain has the key, that one is returned, `deduplicated`."""
+        return (await self.start_chains([JobSpec(task=task, payload=payload, **options)]))[0]
+
+    async def start_chains(self, specs: Iterable[JobSpec]) -> list[Chain[Any]]:
+        """Start many chains, all or none, in the order given. Two with one key: the first wins."""
+        return await self._start(self._preparer.prepare_chains(specs))
+
+    async def start_typed(self, spec: JobSpec) -> Chain[Any]:
+        """Start one chain, whose payload is checked against the task's function."""
+        return (await self._start([self._preparer.prepare_chain(spec, is_typed=True)]))[0]
+
+    async def _start(self, new: Sequence[NewChain]) -> list[Chain[Any]]:
+        store = await self._opened()
+        if not new:
+            return []
+        self._own_jobs(store, [chain.job for chain in new])
+        connection = self._connection_in(store)
+        if connection is not None:
+            return await store.joined(connection).astart_chains(new)
+        return await store.start_chains(new)
+
+    def prepare_chain(self, spec: JobSpec) -> NewChain:
+        """A chain for a handler to start; its payload is checked where the task is known."""
+        return self._preparer.prepare_chain(spec, is_typed=False)
+
+    def prepare_next(self, spec: JobSpec) -> tuple[NewJob, tuple[str, ...]]:
+        """The next job of a chain for a handler to go on with, and what it inherits."""
+        return self._preparer.prepare_next(spec)
+
+    # ── looking ──
+
+    async def get_chain(self, id: int) -> Chain[Any] | None:
+        wanted = names.check_job(id)
+        return await (await self._opened()).get_chain(wanted, self._tenant())
+
+    async def list_chains(
+        self,
+        *,
+        state: str | Sequence[str] | None = None,
+        task: str | None = None,
+        limit: int = 50,
+        after: int | None = None,
+    ) -> list[Chain[Any]]:
+        """A page of chains, the newest first; pass the last id as `after` for the next page. `task`
+        is that of their first jobs."""
+        wanted = ChainFilter(
+            states=_states(state),
+            task=None if task is None else names.check_task(task),
+            limit=names.check_count(limit, "limit", 1, 10_000),
+            after=None if after is None else names.check_job(after, "after"),
+            tenant=self._tenant(),
+        )
+        return await (await self._opened()).find_chains(wanted)
+
+    async def chain_jobs(self, id: int) -> list[Job]:
+        """The jobs of a chain that are still stored, in order; completed ones only where kept."""
+        wanted = names.check_job(id)
+        return await (await self._opened()).chain_jobs(wanted, self._tenant())
+
+    async def blocked_jobs(self, id: int) -> list[Job]:
+        """The jobs that wait for a chain, the newest first."""
+        wanted = names.check_job(id)
+        return await (await self._opened()).blocked_jobs(wanted, self._tenant())
+
+    async def blockers(self, id: int) -> list[Chain[Any]]:
+        """The chains that a job named as its blockers, in the order given."""
+        wanted = names.check_job(id)
+        return await (await self._opened()).blockers(wanted, self._tenant())
+
+    async def wait_for_chain(self, id: int, timeout: float | timedelta | None = None) -> Chain[Any]:
+        """The chain once it has ended, one way or another.
+
+        Raises ChainNotFoundError if there is no such chain, WaitTimeoutError after `timeout`
+        seconds.
+        """
+        wanted = names.check_job(id)
+        names.check_seconds(timeout, "timeout")
+        store = await self._opened()
+
+        async def ended() -> Chain[Any] | None:
+            chain = await store.get_chain(wanted, self._tenant())
+            if chain is None:
+                raise ChainNotFoundError([wanted])
+            return chain if chain.state.is_final else None
+
+        return await wait_until(ended, timeout, f"chain {id}")
+
+    # ── changing ──
+
+    async def complete_chain(
+        self, id: int, output: Any = None, *, then: Next | None = None
+    ) -> Chain[Any]:
+        """Complete the current job of a chain without a worker, whatever state it is in, with this
+        output; or let the chain go on with another job.
+
+        A worker that runs the job is told, and its answer is lost. Raises ChainNotFoundError, and
+        ChainClosedError if the chain is completed.
+        """
+        wanted = names.check_job(id)
+        inherits: tuple[str, ...] = ()
+        if then is None:
+            text = None if output is None else payloads.encode_value(output, field="output")
+            completion = Complete(text)
+        elif output is not None:
+            raise ValidationError("give an output or then=, not both", field="then")
+        elif not isinstance(then, Next):
+            raise ValidationError(f"then must be a Next, not {names.brief(then)}", field="then")
+        else:
+            new, inherits = self.prepare_next(JobSpec(**msgspec.structs.asdict(then)))
+            completion = Complete(next=new)
+        store = await self._opened()
+        return await store.complete_chain(wanted, completion, inherits, self._tenant())
+
+    async def cancel_chains(self, ids: Sequence[int]) -> list[Chain[Any]]:
+        """Cancel the current jobs of chains, all or none; those that run are told to stop, and
+        their chains are cancelled when they do. ChainClosedError if one has ended."""
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).cancel_chains(chosen, self._tenant())
+
+    async def retry_chains(self, ids: Sequence[int]) -> list[Chain[Any]]:
+        """Run the failed or cancelled jobs of chains again, all or none; jobs that failed because
+        of them wait again. The chains that are open by it."""
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).retry_chains(chosen, self._tenant())
+
+    async def delete_chains(self, ids: Sequence[int], cascade: bool = False) -> list[Chain[Any]]:
+        """Delete chains with their jobs, all or none; with `cascade` the chains that these jobs
+        named as blockers, too. BlockerReferenceError if an open job outside needs one."""
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).delete_chains(chosen, bool(cascade), self._tenant())
+
+
+def _states(state: str | Sequence[str] | None) -> tuple[ChainState, ...] | None:
+    if state is None:
+        return None
+    given = [state] if isinstance(state, str) else list(state)
+    known = [it.value for it in ChainState]
+    for one in given:
+        if one not in known:
+            raise ValidationError(
+                f"state must be one of {', '.join(known)}, not {names.brief(one)}", field="state"
+            )
+    return tuple(ChainState(one) for one in given)

@@ -1,0 +1,118 @@
+"""What a handler asks its chain to go on with, and the chains it starts.
+
+`ctx.continue_with` and `ctx.start` only prepare: everything is checked at once, and stored if and
+only if the delivery completes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from windlass.errors import PayloadError, ValidationError
+from windlass.model import names
+from windlass.model.job import JobSpec
+from windlass.store.records import Complete, Lease, NewChain, NewJob
+
+if TYPE_CHECKING:
+    from windlass.tasks.task import BoundTask, Task
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """The job with which a chain goes on. It counts when the handler returns it, or gives it to
+    `tx.complete(…)`."""
+
+    job: NewJob
+
+
+class StartedChain:
+    """A chain that starts when this delivery completes. It is good as a blocker of what the same
+    delivery goes on with or starts, and for nothing else."""
+
+    def __init__(self, delivery: object, place: int) -> None:
+        self._delivery = delivery
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"<a chain that starts with this delivery, number {-self._place}>"
+
+    def place_in(self, delivery: object) -> int:
+        """-1 is the first chain of its delivery, -2 the second."""
+        if self._delivery is not delivery:
+            raise ValidationError(
+                "a chain from ctx.start is a blocker only in the delivery that starts it;"
+                " elsewhere name the chain's id",
+                field="blockers",
+            )
+        return self._place
+
+
+def asked(
+    task: str | Task[Any, Any] | BoundTask[Any, Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    delivery: object,
+) -> JobSpec:
+    """What a call of `continue_with` or `start` names, with places for chains that it starts."""
+    if isinstance(task, str):
+        if len(args) > 1:
+            raise ValidationError(
+                "a task by its name takes one payload; options go by keyword", field="payload"
+            )
+        payload = args[0] if args else None
+        spec = JobSpec(task=task, payload=payload, **kwargs)
+    else:
+        # By its method: a module that knows tasks cannot be imported from here.
+        spec_of = getattr(task, "spec_of", None)
+        if spec_of is None:
+            raise ValidationError(
+                f"give a task, task.using(…) or a task's name, not {names.brief(task)}",
+                field="task",
+            )
+        spec = spec_of(args, kwargs)
+    if not spec.blockers:
+        return spec
+    return replace(spec, blockers=[_reference(it, delivery) for it in spec.blockers])
+
+
+def _reference(blocker: Any, delivery: object) -> int:
+    if isinstance(blocker, StartedChain):
+        return blocker.place_in(delivery)
+    return names.check_blocker(blocker)
+
+
+@contextmanager
+def payloads_of_others() -> Iterator[None]:
+    """A payload that does not fit the next task fails the attempt. That a job's own payload does
+    not fit is another matter, a PayloadError: no attempt can help then."""
+    try:
+        yield
+    except PayloadError as error:
+        raise ValidationError(str(error), field=error.field) from error
+
+
+def completion(
+    value: Continuation | None,
+    output: str | None,
+    keep: float | None,
+    starts: Sequence[NewChain] | None,
+) -> Complete:
+    """How a delivery completes that goes on, or starts chains, or both."""
+    return Complete(
+        output=output,
+        keep=keep,
+        next=None if value is None else value.job,
+        starts=tuple(starts or ()),
+    )
+
+
+def inherit(new: NewJob, inherits: Sequence[str], lease: Lease) -> NewJob:
+    """The next job of a chain has from the one before what it was not given itself."""
+    new.tenant = lease.tenant
+    for name in inherits:
+        setattr(new, name, getattr(lease, name))
+    return new
