@@ -43,9 +43,9 @@ _OF_ONE_JOB = (
     type=click.File("rb"),
     metavar="FILE|-",
     help="Many jobs: one JSON object a line with task, payload, queue, run_at, max_attempts, key,"
-    " key_mode, priority, flags, strict, blockers, on_blocker_failure. With chain: true in each line"
-    " (and perhaps key_window) it starts chains. A bad line is named and nothing of the file is"
-    " stored.",
+    " key_mode, priority, flags, strict, blockers, on_blocker_failure. With chain: true in each"
+    " line, and perhaps key_window, it starts chains. A bad line is named and nothing of the file"
+    " is stored.",
 )
 @click.option("--queue", metavar="NAME", help="Run one at a time with the others of this queue.")
 @click.option(

@@ -463,7 +463,9 @@ class TableStore(Generic[R]):
         self._open_threads()
         return None
 
-    async def prune(self, limit: int) -> int:
+    async def prune(
+        self, limit: int, keep_chains: float = 0.0, keep_failed_chains: float = 0.0
+    ) -> int:
         """What is finished is the user's to keep or to delete."""
         self._open_threads()
         return 0
