@@ -42,9 +42,10 @@ def fresh_jobs(
 def fresh_chains(
     new: Sequence[NewChain], payloads: Iterable[Any], now: int, ids: Iterable[int]
 ) -> list[Chain[Any]]:
-    """The same for chains without keys and blockers, with their first jobs."""
+    """The same for chains without blockers, with their first jobs."""
     chains = []
-    for job in fresh_jobs([chain.job for chain in new], payloads, now, ids):
+    jobs = fresh_jobs([chain.job for chain in new], payloads, now, ids)
+    for start, job in zip(new, jobs, strict=True):
         chains.append(
             Chain(
                 id=job.id,
@@ -55,7 +56,7 @@ def fresh_chains(
                 error=None,
                 job=replace(job, chain=job.id),
                 length=1,
-                key=None,
+                key=start.key,
                 tenant=job.tenant,
                 deduplicated=False,
                 created_at=job.created_at,

@@ -42,8 +42,18 @@ def _array(fields: Iterable[str], array: str) -> dict[str, str]:
 
 
 _of_row = _array(_ROW, "value")
-_of_new = _array(NewJob.__struct_fields__, "value")
+_BESIDE_NEW = ("offset", "chain", "step", "open", "total")
+_of_new = _array((*NewJob.__struct_fields__, *_BESIDE_NEW), "value")
 _of_chain = _array(_CHAIN, "value")
+
+_COMPLETED = {
+    "output": "p.value ->> 2",
+    "keep": "p.value ->> 3",
+    "expires_at": "p.value ->> 4",
+    "updated_at": ":now",
+    "finished_at": ":now",
+}
+"""What a job has of its completion."""
 
 _JOB_ROW = _json(
     _ROW,
@@ -98,6 +108,9 @@ PLACES = {
     "{old_chains}": _OLD_CHAINS,
     "{carried}": ", ".join(_CARRIED),
     "{carried_given}": ", ".join(f":{name}" for name in _CARRIED).replace(":payload", "value"),
+    "{carried_given_beside}": ", ".join(f":{name}" for name in _CARRIED).replace(
+        ":payload", "value -> 1"
+    ),
     "{carried_of_new}": ", ".join(_of_new[name] for name in _CARRIED),
     "{carried_of_row}": ", ".join(_of_row[name] for name in _CARRIED),
     "{job_row}": _JOB_ROW,
@@ -132,16 +145,11 @@ PLACES = {
     "{chain_updates}": ", ".join(f"{name} = excluded.{name}" for name in _CHAIN if name != "id"),
     "{history}": ", ".join(_HISTORY),
     "{history_of_row}": ", ".join(_of_row[name] for name in _HISTORY),
-    "{history_of_job}": _each(
+    "{history_of_job}": _each(_HISTORY, "j", _COMPLETED),
+    "{history_of_continued}": _each(
         _HISTORY,
         "j",
-        {
-            "output": "p.value ->> 2",
-            "keep": "p.value ->> 3",
-            "expires_at": "p.value ->> 4",
-            "updated_at": ":now",
-            "finished_at": ":now",
-        },
+        {**_COMPLETED, "chain": "coalesce(j.chain, j.id)", "step": "coalesce(j.step, 0)"},
     ),
     **{f"{{row.{name}}}": f"({place})" for name, place in _of_row.items()},
     **{f"{{new.{name}}}": f"({place})" for name, place in _of_new.items()},

@@ -11,14 +11,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from windlass.model import payload as payloads
-from windlass.model.job import Carried, Job, JobState
+from windlass.model.job import Job, JobState
 from windlass.store import rules
 from windlass.store.fresh import alike, fresh_jobs
 from windlass.store.records import NewJob, Row
 from windlass.stores.sqlite import queues, rows
+from windlass.stores.sqlite.additions import Additions, common_values, next_job_id
 from windlass.stores.sqlite.book import SqliteBook
 from windlass.stores.sqlite.changes import Changes
 from windlass.stores.sqlite.connection import Session
+from windlass.stores.sqlite.named_chains import met_chains, waiting_row
 from windlass.stores.sqlite.rows import json_text, payload_length, pieces
 
 
@@ -56,7 +58,7 @@ class Enqueue:
         # What cannot be read back is refused before any row is written.
         self._values = [payloads.decode(new.payload) for new in jobs]
         self._keyed = any(new.key is not None for new in jobs)
-        self._has_blockers = any(new.blockers for new in jobs)
+        self.has_blockers = any(new.blockers for new in jobs)
         self._same = not self._keyed and _differ_only_in_payload(jobs)
         self._texts = [] if self._keyed else list(self._chunks())
         self._queues = {(new.tenant, new.queue) for new in jobs if new.queue is not None}
@@ -70,8 +72,8 @@ class Enqueue:
             db.made_scheduled = True
         if self._has_untimed or later < len(self._timed) or self._keyed:
             db.made_ready = True
-        if self._has_blockers:
-            added = self._add_by_rules(db, now)
+        if self.has_blockers:
+            added = self._add_waiting(db, now)
         elif self._keyed:
             added = self._add_keyed(db, now)
         else:
@@ -94,24 +96,14 @@ class Enqueue:
         last = 0
         for _, text in self._texts:
             if self._same:
-                last = db.insert("insert_same", {**self._shared(now), "payloads": text})
+                last = db.insert(
+                    "insert_same", {**common_values(self._jobs[0], now), "payloads": text}
+                )
             else:
                 last = db.insert(
                     "insert_new", {"rows": text, "now": now, "last": rules.LAST_INSTANT}
                 )
         return last - len(self._jobs) + 1
-
-    def _shared(self, now: int) -> dict[str, object]:
-        new = self._jobs[0]
-        run_at = rules.due(new, now)
-        if run_at > now:
-            state = "scheduled"
-        else:
-            state = "ready" if new.queue is None else "waiting"
-        values = {name: getattr(new, name) for name in Carried.__struct_fields__}
-        values["flags"] = None if new.flags is None else json_text(new.flags)
-        del values["payload"]
-        return {**values, "state": state, "run_at": run_at, "now": now}
 
     def _add_keyed(self, db: Session, now: int) -> Added:
         keys = {(new.tenant, new.key) for new in self._jobs if new.key is not None}
@@ -142,8 +134,23 @@ class Enqueue:
         queues.admit(db, left | self._queues)
         return Added(self._jobs, self._values, now, rows=result)
 
+    def _add_waiting(self, db: Session, now: int) -> Added:
+        """The same where jobs wait for chains."""
+        met = None if self._keyed else met_chains(db, self._jobs)
+        if met is None:
+            return self._add_by_rules(db, now)
+        additions = Additions()
+        for new in self._jobs:
+            additions.add(new, None, None, new.blockers, met)
+        first = next_job_id(db)
+        additions.prepare().write(db, now, first, met=sorted(met))
+        queues.admit(db, self._queues)
+        jobs = [waiting_row(new, now, job_id, met) for job_id, new in enumerate(self._jobs, first)]
+        return Added(self._jobs, self._values, now, rows=jobs)
+
     def _add_by_rules(self, db: Session, now: int) -> Added:
-        """The same where jobs wait for chains, or are replaced and waited for some."""
+        """The same where jobs wait for chains that have failed, or have keys and wait, or replace
+        others that waited."""
         book = SqliteBook(db, now)
         book.chains.expect(blocker for new in self._jobs for blocker in new.blockers)
         book.chaining.require(self._jobs)

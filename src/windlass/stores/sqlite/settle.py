@@ -1,46 +1,33 @@
 """Ending deliveries.
 
 The common case, completed, is one DELETE guarded by the token (and one copy into the history of
-what is kept). If it meets fewer rows than it was given, a delivery lost its lease, and the whole
-transaction is done again carefully: rows are read, decided one by one, and written back.
+what is kept): `completions.py`, and for jobs of chains `chained.py`. If it meets fewer rows than it
+was given, a delivery lost its lease, and the whole transaction is done again carefully: rows are
+read, decided one by one, and written back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TypeVar
 
 import msgspec
 
 from windlass.model.job import JobState
-from windlass.store.records import (
-    MAX_LOG,
-    Complete,
-    Lease,
-    Note,
-    Outcome,
-    Row,
-    Settled,
-    Verdict,
-)
-from windlass.store.rules import micros
+from windlass.store.records import MAX_LOG, Complete, Lease, Note, Outcome, Row, Settled, Verdict
 from windlass.stores.sqlite import ending
 from windlass.stores.sqlite.book import SqliteBook
+from windlass.stores.sqlite.chained import ChainedCompletions, concerns_chains, is_quick
+from windlass.stores.sqlite.completions import Completion, Completions
 from windlass.stores.sqlite.connection import Session
-from windlass.stores.sqlite.ending import Ended
 from windlass.stores.sqlite.rows import json_text
 
 Settlement = tuple[Lease, Outcome]
 _How = TypeVar("_How")
 
-_COMPLETED = JobState.COMPLETED
-_APPLIED = Settled(Verdict.APPLIED, _COMPLETED)
-_FEW_CLAIMS = 3
+_APPLIED = Settled(Verdict.APPLIED, JobState.COMPLETED)
 _ids = msgspec.json.Decoder(list[int]).decode
-
-
-class NotAllHeld(Exception):
-    """Raised inside a transaction when the quick way met a lost lease; never leaves the store."""
 
 
 class Settle:
@@ -49,75 +36,71 @@ class Settle:
 
     def __init__(self, settlements: Sequence[Settlement]) -> None:
         self._settlements = settlements
-        self._completed: list[Lease] = []
-        self._kept: list[tuple[Lease, str | None, float]] = []
+        completed: list[Completion] = []
+        chained: list[tuple[int, Settlement]] = []
         self._others: list[tuple[int, Settlement]] = []
-        for place, (lease, outcome) in enumerate(settlements):
-            if not isinstance(outcome, Complete) or _concerns_chains(lease, outcome):
-                self._others.append((place, (lease, outcome)))
-                continue
-            self._completed.append(lease)
-            keep = outcome.keep if lease.keep is None else lease.keep
-            if keep:
-                self._kept.append((lease, outcome.output, keep))
+        for place, settlement in enumerate(settlements):
+            lease, outcome = settlement
+            if concerns_chains(lease, outcome):
+                chained.append((place, settlement))
+            elif isinstance(outcome, Complete):
+                completed.append((lease, outcome))
+            else:
+                self._others.append((place, settlement))
         # Where two deliveries of one job are settled the answers depend on their order.
         ids = {lease.job_id for lease, _ in settlements}
         self._is_plain = len(ids) == len(settlements)
-        self._deletes = _deletes(self._completed)
-        self._ended = [
-            Ended(lease.job_id, lease.tenant, lease.queue, _COMPLETED) for lease in self._completed
-        ]
+        self.rows = len(settlements) + sum([_starts(outcome) for _, (_, outcome) in chained])
+        """How many rows it writes, about."""
+        self._completed = Completions(completed)
+        self._steps = _steps(chained)
 
     def __call__(self, db: Session, now: int) -> list[Settled]:
         if db.careful or not self._is_plain:
             return _settle_carefully(db, self._settlements, now)
-        if self._kept:
-            self._keep(db, now)
-        if self._completed:
-            self._delete(db)
+        if self._completed.leases:
+            self._completed.write(db, now)
+            ending.ended(db, self._completed.ended)
         answers = [_APPLIED] * len(self._settlements)
+        for step in self._steps:
+            if isinstance(step, ChainedCompletions):
+                step(db, now)
+            else:
+                _answer(db, step, now, answers)
         if self._others:
-            rest = _settle_carefully(db, [settlement for _, settlement in self._others], now)
-            for (place, _), answer in zip(self._others, rest, strict=True):
-                answers[place] = answer
+            _answer(db, self._others, now, answers)
         return answers
 
-    def _keep(self, db: Session, now: int) -> None:
-        kept = [
-            (lease.job_id, lease.token, output, keep, now + micros(keep))
-            for lease, output, keep in self._kept
-        ]
-        if db.run("keep_completed", {"completed": json_text(kept), "now": now}) != len(kept):
-            raise NotAllHeld
 
-    def _delete(self, db: Session) -> None:
-        deleted = sum([db.run(name, parameters) for name, parameters in self._deletes])
-        if deleted != len(self._completed):
-            raise NotAllHeld
-        ending.ended(db, self._ended)
+def _starts(outcome: Outcome) -> int:
+    return len(outcome.starts) if isinstance(outcome, Complete) else 0
 
 
-def _concerns_chains(lease: Lease, completion: Complete) -> bool:
-    return (
-        lease.chain is not None
-        or lease.blockers_total is not None
-        or completion.next is not None
-        or bool(completion.starts)
-    )
+def _steps(
+    chained: Sequence[tuple[int, Settlement]],
+) -> list[ChainedCompletions | list[tuple[int, Settlement]]]:
+    """Settlements that concern chains, in their order, since one may depend on another: those that
+    follow one another and can be done the quick way are one step, and so are the others."""
+    steps: list[ChainedCompletions | list[tuple[int, Settlement]]] = []
+    for quick, group in groupby(chained, key=lambda it: is_quick(it[1][1])):
+        step = list(group)
+        if quick:
+            completions = [
+                (lease, outcome) for _, (lease, outcome) in step if isinstance(outcome, Complete)
+            ]
+            steps.append(ChainedCompletions(completions))
+        else:
+            steps.append(step)
+    return steps
 
 
-def _deletes(leases: Sequence[Lease]) -> list[tuple[str, dict[str, object]]]:
-    """The statements that end these deliveries: one for each claim they come from, if few."""
-    by_claim: dict[int, list[int]] = {}
-    for lease in leases:
-        by_claim.setdefault(lease.token - lease.job_id, []).append(lease.job_id)
-    if len(by_claim) > _FEW_CLAIMS:
-        pairs = json_text([(lease.job_id, lease.token) for lease in leases])
-        return [("delete_completed_pairs", {"pairs": pairs})]
-    return [
-        ("delete_completed", {"ids": json_text(ids), "base": base})
-        for base, ids in by_claim.items()
-    ]
+def _answer(
+    db: Session, asked: Sequence[tuple[int, Settlement]], now: int, answers: list[Settled]
+) -> None:
+    """Settle carefully, and put each answer in its place."""
+    told = _settle_carefully(db, [settlement for _, settlement in asked], now)
+    for (place, _), answer in zip(asked, told, strict=True):
+        answers[place] = answer
 
 
 def _settle_carefully(db: Session, settlements: Sequence[Settlement], now: int) -> list[Settled]:
@@ -166,12 +149,15 @@ def _change_owned(
                 if refusal is None
                 else Settled(Verdict.REFUSED, reason=refusal)
             )
-        elif lease.job_id in book.jobs.gone:
-            kept = lease.job_id in book.jobs.kept
-            answers.append(Settled(Verdict.LOST if kept else Verdict.MISSING))
         else:
-            there = row is not None or lease.job_id in in_history
-            answers.append(Settled(Verdict.LOST if there else Verdict.MISSING))
+            is_known = lease.job_id in in_history or (
+                lease.job_id in book.jobs.kept
+                if lease.job_id in book.jobs.gone
+                else row is not None
+            )
+            # Of a chain that is there, another than this delivery has completed the job.
+            is_known = is_known or (lease.chain is not None and book.chain(lease.chain) is not None)
+            answers.append(Settled(Verdict.LOST if is_known else Verdict.MISSING))
     book.save()
     return answers
 
@@ -190,4 +176,5 @@ def note(db: Session, lease: Lease, what: Note, now: int) -> Verdict:
     )
     if written:
         return Verdict.APPLIED
-    return Verdict.LOST if db.value("peek_job", {"id": lease.job_id}) else Verdict.MISSING
+    known = db.value("peek_job", {"id": lease.job_id, "chain": lease.chain})
+    return Verdict.LOST if known else Verdict.MISSING

@@ -20,6 +20,7 @@ from typing import Any
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import StoreClosedError, StoreError
 from windlass.store.hints import Hints
+from windlass.stores.sqlite.completions import NotAllHeld
 from windlass.stores.sqlite.connection import Session, check_version, patiently, translate
 from windlass.stores.sqlite.inbox import Inbox
 from windlass.stores.sqlite.lock_pauses import LockPauses
@@ -27,7 +28,6 @@ from windlass.stores.sqlite.locking import begin
 from windlass.stores.sqlite.news import News
 from windlass.stores.sqlite.open_file import Opener, OpenFile
 from windlass.stores.sqlite.operation import Operation, Read, answer, fail_all
-from windlass.stores.sqlite.settle import NotAllHeld
 
 MOST_ROWS = 2000
 """Rows after which a transaction takes no further operation: others want the lock too."""
