@@ -776,7 +776,6 @@ class ASuccessorMeetsTheChainThatEnds(MemoryStore):
 
 
 @killed_by(
-    "chains.a_chain_starts_inside_a_transaction",
     "chain_keys.a_second_start_gets_the_open_chain",
 )
 class ADuplicateIsNotSaid(MemoryStore):
@@ -1129,6 +1128,18 @@ class ACompletionIsNotUndone(MemoryStore):
         return _Hasty(self, lease)
 
 
+@killed_by("chains.a_chain_starts_inside_a_transaction")
+class AChainThatStartsInsideIsNotUndone(MemoryStore):
+    def transaction(self, lease: Lease) -> Any:
+        return _Starting(self, lease)
+
+
+class _Starting(MemoryTransaction):
+    def start_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        now = self.store._start()
+        return [self.store._seen(*it) for it in self.store._start_all(chains, now)]
+
+
 class _Hasty(MemoryTransaction):
     def complete(self, outcome: Outcome) -> None:
         super().complete(outcome)
@@ -1160,7 +1171,6 @@ class AReleasedJobIsNeverPaused(MemoryStore):
 
 
 @killed_by(
-    "chains.a_chain_starts_inside_a_transaction",
     "blockers.a_job_waits_for_a_chain",
     "blockers.one_end_releases_many",
     "blockers.a_chain_waits_too",

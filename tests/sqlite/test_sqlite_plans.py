@@ -252,7 +252,7 @@ def _cycle(db: Session, request: ClaimRequest) -> None:
     }
     upkeep.promote(db, 100, NOW)
     reaper.reap(db, 100, 5, NOW)
-    upkeep.prune(db, 100, NOW)
+    upkeep.prune(db, 100, upkeep.Pruning(NOW))
     admin.pause(db, None, "a", "")
     admin.resume(db, None, "a", "")
     db.control("ROLLBACK")

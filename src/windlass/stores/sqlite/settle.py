@@ -50,6 +50,8 @@ class Settle:
         # Where two deliveries of one job are settled the answers depend on their order.
         ids = {lease.job_id for lease, _ in settlements}
         self._is_plain = len(ids) == len(settlements)
+        self.rows = len(settlements) + sum([_starts(outcome) for _, (_, outcome) in chained])
+        """How many rows it writes, about."""
         self._completed = Completions(completed)
         self._steps = _steps(chained)
 
@@ -68,6 +70,10 @@ class Settle:
         if self._others:
             _answer(db, self._others, now, answers)
         return answers
+
+
+def _starts(outcome: Outcome) -> int:
+    return len(outcome.starts) if isinstance(outcome, Complete) else 0
 
 
 def _steps(
