@@ -100,7 +100,7 @@ BEGIN
     IF FOUND THEN
       answers := answers || {schema}._end(j, other.outcome, at)::text;
     ELSE
-      answers := answers || {schema}._refusal(other.id, other.token, other.chain);
+      answers := answers || {schema}._unsettled(other.id, other.token, other.chain);
     END IF;
   END LOOP;
   RETURN array_to_json(answers)::text;
