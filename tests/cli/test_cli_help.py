@@ -11,6 +11,7 @@ import pytest
 from tests.cli.program import Program
 from windlass import __version__
 from windlass.cli import COMMANDS, cli
+from windlass.cli.chains import chains
 from windlass.cli.cron import cron
 from windlass.cli.jobs import jobs
 
@@ -31,7 +32,8 @@ def test_help_tells_the_exit_codes(program: Program) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "verb"), [(group.name, verb) for group in (jobs, cron) for verb in group.commands]
+    ("group", "verb"),
+    [(group.name, verb) for group in (jobs, chains, cron) for verb in group.commands],
 )
 def test_each_verb_of_a_group_shows_an_example(program: Program, group: str, verb: str) -> None:
     result = program.call(group, verb, "--help")

@@ -198,7 +198,14 @@ async def _settled(store: Any, delivery: Delivery, outcome: Outcome) -> list[Set
     async def after(batch: Sequence[Delivery], settled: Sequence[Settled]) -> None:
         told.extend(settled)
 
-    settler = Settler(store, Outage(logger), logger, before=before, after=after)
+    settler = Settler(
+        store,
+        Outage(logger),
+        logger,
+        before=before,
+        after=after,
+        refused=lambda delivery, reason: Fail(reason),
+    )
     settler.add(delivery, outcome)
     await settler.flush()
     return told

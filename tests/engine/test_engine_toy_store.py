@@ -156,7 +156,9 @@ class ToyStore:
     async def next_due(self) -> float | None:
         return None
 
-    async def prune(self, limit: int) -> int:
+    async def prune(
+        self, limit: int, keep_chains: float = 0.0, keep_failed_chains: float = 0.0
+    ) -> int:
         return 0
 
     async def get(self, job_id: int, tenant: str | None = None) -> Job | None:

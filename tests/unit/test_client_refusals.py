@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from windlass import App, JobSpec
+from windlass import App, JobSpec, Next
 from windlass.errors import ValidationError
 from windlass.model.names import brief
 
@@ -36,6 +36,31 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "a task with NUL": ("task", lambda client: client.list_jobs(task="a\x00")),
     "a state that is a number": ("state", lambda client: client.list_jobs(state=7)),
     "states that are lists": ("state", lambda client: client.list_jobs(state=[[]])),
+    "a state of chains that is a number": ("state", lambda client: client.list_chains(state=7)),
+    "a job's state for a chain's": ("state", lambda client: client.list_chains(state="ready")),
+    "a page of chains after text": ("after", lambda client: client.list_chains(after="7")),
+    "a chain id that is text": ("id", lambda client: client.get_chain("7")),
+    "one chain for many": ("ids", lambda client: client.cancel_chains(7)),
+    "a blocker for a list of them": ("blockers", lambda client: client.add_job("t", blockers=7)),
+    "a blocker that is text": ("blockers", lambda client: client.start_chain("t", blockers=["7"])),
+    "a blocker of no chain": ("blockers", lambda client: client.add_job("t", blockers=[0])),
+    "a blocker below zero": ("blockers", lambda client: client.add_job("t", blockers=[-1])),
+    "a choice that is none": (
+        "on_blocker_failure",
+        lambda client: client.add_job("t", on_blocker_failure="ignore"),
+    ),
+    "a key window of a job": ("key_window", lambda c: c.add_job("t", key="k", key_window=60)),
+    "a key window without a key": ("key_window", lambda c: c.start_chain("t", key_window=60)),
+    "a key mode of a chain": (
+        "key_mode",
+        lambda client: client.start_chain("t", key="k", key_mode="unsafe_dedupe"),
+    ),
+    "an output and a continuation": (
+        "then",
+        lambda client: client.complete_chain(1, "output", then=Next("t")),
+    ),
+    "a task for a continuation": ("then", lambda client: client.complete_chain(1, then="t")),
+    "an output that is not JSON": ("output", lambda client: client.complete_chain(1, object())),
 }
 
 

@@ -14,6 +14,7 @@ COMMANDS = {
     "run": "Work on jobs until stopped.",
     "add": "Add one job, or a file of jobs.",
     "jobs": "List, show and change jobs.",
+    "chains": "List, show and change chains.",
     "pause": "Stop starting jobs of a task or a queue.",
     "resume": "Start jobs of a task or a queue again.",
     "cron": "Check crontabs; list, pause, trigger and remove schedules.",

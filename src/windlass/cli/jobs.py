@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import click
+import msgspec
 
 from windlass.app import App
 from windlass.cli.base import FAILED, Command, CommandFailed, ExitCodes
@@ -14,6 +15,7 @@ from windlass.cli.output import plural, print_job, print_jobs, print_json, say
 from windlass.cli.place import Place, jobs_database, json_option
 from windlass.cli.selection import Changed, Selection, apply, selection_options, selects
 from windlass.cli.values import instant_option
+from windlass.model.chain import Chain
 from windlass.model.job import Job
 
 
@@ -80,18 +82,22 @@ def list_jobs(
 @json_option
 @jobs_database
 def show(place: Place, id: int, as_json: bool) -> None:
-    """Show everything about one job: its fields, its last error with traceback, its log."""
+    """Show everything about one job: its fields, the chains it named as blockers, its last error
+    with traceback, its log."""
 
-    async def work(app: App) -> Job | None:
-        return await app.client.get_job(id)
+    async def work(app: App) -> tuple[Job, list[Chain[Any]]] | None:
+        job = await app.client.get_job(id)
+        if job is None:
+            return None
+        return job, await app.client.blockers(id) if job.blockers_total else []
 
-    job = place.use(work, looks=True)
-    if job is None:
+    found = place.use(work, looks=True)
+    if found is None:
         raise CommandFailed(f"there is no job {id}, or it is finished and was not kept")
     if as_json:
-        print_json(job)
+        print_json({**msgspec.structs.asdict(found[0]), "blockers": found[1]})
     else:
-        print_job(job)
+        print_job(*found)
 
 
 Verb = Callable[[App, list[int]], Coroutine[Any, Any, list[Job]]]

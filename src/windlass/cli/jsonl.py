@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import click
 import msgspec
@@ -15,7 +15,7 @@ from windlass.cli.values import parse_instant
 from windlass.client import Preparer
 from windlass.errors import ValidationError
 from windlass.model.job import JobSpec
-from windlass.model.names import KeyMode
+from windlass.model.names import KeyMode, OnBlockerFailure
 from windlass.tasks.registry import Registry
 
 
@@ -32,6 +32,10 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     priority: int | None = None
     flags: list[str] | None = None
     strict: bool | None = None
+    blockers: list[int] | None = None
+    on_blocker_failure: OnBlockerFailure | None = None
+    chain: bool = False
+    key_window: float | None = None
 
     def spec(self) -> JobSpec:
         return JobSpec(
@@ -45,14 +49,26 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
             priority=self.priority,
             flags=self.flags,
             strict=self.strict,
+            blockers=self.blockers,
+            on_blocker_failure=self.on_blocker_failure,
+            key_window=self.key_window,
         )
 
 
-def read_specs(file: IO[bytes], max_payload: int) -> list[JobSpec]:
-    """The jobs of a file; blank lines are skipped. The first bad line ends it, by its number."""
+class Read(NamedTuple):
+    """The jobs of a file, or the first jobs of its chains."""
+
+    specs: list[JobSpec]
+    are_chains: bool
+
+
+def read_file(file: IO[bytes], max_payload: int) -> Read:
+    """Blank lines are skipped. The first bad line ends it, by its number; a chain among jobs is
+    one, because all of a file is stored in one step, or nothing."""
     decode = msgspec.json.Decoder(Line).decode
-    check = Preparer(Registry(), lambda: max_payload).prepare
+    preparer = Preparer(Registry(), lambda: max_payload)
     specs: list[JobSpec] = []
+    are_chains: bool | None = None
     try:
         lines = file.read().splitlines()
     except OSError as error:
@@ -62,14 +78,24 @@ def read_specs(file: IO[bytes], max_payload: int) -> list[JobSpec]:
             if not line.strip():
                 continue
             try:
-                spec = decode(line).spec()
-                check([spec])
+                found = decode(line)
+                if are_chains is None:
+                    are_chains = found.chain
+                if found.chain != are_chains:
+                    raise ValidationError(
+                        "chains and other jobs cannot be in one file; write two", field="chain"
+                    )
+                spec = found.spec()
+                if are_chains:
+                    preparer.prepare_chains([spec])
+                else:
+                    preparer.prepare([spec])
             except (msgspec.MsgspecError, UnicodeError, ValidationError, RecursionError) as e:
                 path = getattr(file, "name", "-")  # a stream in place of standard input has none
                 name = "standard input" if path in ("-", "<stdin>") else path
                 raise CommandFailed(f"{name}, line {number}: {_what(e)}; nothing was stored") from e
             specs.append(spec)
-    return specs
+    return Read(specs, bool(are_chains))
 
 
 def _what(error: Exception) -> str:

@@ -10,9 +10,11 @@ from typing import Any
 import click
 import msgspec
 
+from windlass.model.chain import Chain
 from windlass.model.job import Job
 
 _WIDEST = 60
+_MOST_BLOCKERS = 50
 _STATE_COLORS = {"failed": "red", "running": "cyan", "completed": "green", "cancelled": "yellow"}
 
 
@@ -49,6 +51,11 @@ def _colored(cell: str, number: int) -> str:
     return cell if color is None else click.style(cell, fg=color)
 
 
+def styled_state(state: str) -> str:
+    """The name of a state, in its color on a terminal."""
+    return _colored(str(state), 1)
+
+
 _JOB_HEADER = ("ID", "STATE", "TASK", "QUEUE", "KEY", "PRIO", "RUN AT", "ATTEMPTS", "ERROR")
 
 
@@ -75,8 +82,8 @@ def _job_row(job: Job) -> tuple[str, ...]:
     )
 
 
-def print_job(job: Job) -> None:
-    """Every field of a job, for people."""
+def print_job(job: Job, blockers: Sequence[Chain[Any]] = ()) -> None:
+    """Every field of a job, for people, and the chains it named."""
     fields = [
         ("id", str(job.id)),
         ("tenant", job.tenant or ""),
@@ -87,6 +94,8 @@ def print_job(job: Job) -> None:
         ("key", job.key or ""),
         ("priority", str(job.priority)),
         ("flags", ", ".join(job.flags or ())),
+        ("chain", "" if job.chain is None else f"{job.chain}, step {job.step}"),
+        ("waits for", _waits_for(job)),
         ("run at", instant(job.run_at)),
         ("attempts", f"{job.attempts} of {job.max_attempts}"),
         ("deliveries", str(job.deliveries)),
@@ -105,6 +114,14 @@ def print_job(job: Job) -> None:
     for name, value in fields:
         if value:
             click.echo(f"{name + ':':<13}{value}")
+    if blockers:
+        click.echo("blockers:")
+        for chain in blockers[:_MOST_BLOCKERS]:
+            is_known = bool(chain.task)  # of a deleted one there is only the id
+            what = f"{chain.task} {chain.state}" if is_known else "deleted"
+            click.echo(f"  chain {chain.id} {what}")
+        if len(blockers) > _MOST_BLOCKERS:
+            click.echo(f"  … and {len(blockers) - _MOST_BLOCKERS} more")
     if job.log:
         click.echo("log:")
         for entry in job.log:
@@ -118,6 +135,12 @@ def print_job(job: Job) -> None:
         click.echo("last error:")
         for line in job.last_error.splitlines():
             click.echo(f"  {line}".rstrip())
+
+
+def _waits_for(job: Job) -> str:
+    if not job.blockers_total:
+        return ""
+    return f"{job.blockers_open} of {plural(job.blockers_total, 'chain')}"
 
 
 def compact(value: Any) -> str:

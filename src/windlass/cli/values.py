@@ -1,4 +1,4 @@
-"""Values typed on a command line: instants and JSON."""
+"""Values typed on a command line: instants, lengths of time and JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from windlass.clock import SYSTEM, to_datetime
-from windlass.errors import InstantError, ValidationError
+from windlass.errors import DurationError, InstantError, ValidationError
 from windlass.model import names, payload
 
 _RELATIVE = re.compile(r"\+(\d+(?:\.\d+)?)([smhd])")
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -49,6 +50,30 @@ def instant_option(
     """The callback of an option that is an instant; what cannot be read is wrong usage."""
     try:
         return None if value is None else parse_instant(value)
+    except ValidationError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def parse_seconds(text: str, field: str) -> float:
+    """`90`, `90s`, `5m`, `2h` or `3d`, in seconds."""
+    match = _LENGTH.fullmatch(text.strip())
+    if match is None:
+        raise DurationError(
+            f"{field} {text!r} is not a length of time; write seconds, or 90s, 5m, 2h, 3d",
+            field=field,
+        )
+    amount, unit = match.groups()
+    try:
+        length = timedelta(**{_UNITS[unit or "s"]: float(amount)})
+    except OverflowError:
+        raise DurationError(f"{field} {text!r} is too long", field=field) from None
+    return length.total_seconds()
+
+
+def seconds_option(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """The callback of an option that is a length of time."""
+    try:
+        return None if value is None else parse_seconds(value, param.name or "")
     except ValidationError as error:
         raise click.BadParameter(str(error), ctx, param) from None
 

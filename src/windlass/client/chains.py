@@ -9,13 +9,14 @@ from typing import Any, Unpack
 import msgspec
 
 from windlass.client.caller import Caller
+from windlass.client.filters import make_chain_filter
 from windlass.client.waiting import wait_until
 from windlass.errors import ChainNotFoundError, ValidationError
 from windlass.model import names
 from windlass.model import payload as payloads
-from windlass.model.chain import Chain, ChainState, Next
+from windlass.model.chain import Chain, Next
 from windlass.model.job import Job, JobOptions, JobSpec
-from windlass.store.records import ChainFilter, Complete, NewChain, NewJob
+from windlass.store.records import Complete, NewChain, NewJob
 
 
 class ChainVerbs(Caller):
@@ -72,12 +73,8 @@ class ChainVerbs(Caller):
     ) -> list[Chain[Any]]:
         """A page of chains, the newest first; pass the last id as `after` for the next page. `task`
         is that of their first jobs."""
-        wanted = ChainFilter(
-            states=_states(state),
-            task=None if task is None else names.check_task(task),
-            limit=names.check_count(limit, "limit", 1, 10_000),
-            after=None if after is None else names.check_job(after, "after"),
-            tenant=self._tenant(),
+        wanted = make_chain_filter(
+            state=state, task=task, limit=limit, after=after, tenant=self._tenant()
         )
         return await (await self._opened()).find_chains(wanted)
 
@@ -157,16 +154,3 @@ class ChainVerbs(Caller):
         named as blockers, too. BlockerReferenceError if an open job outside needs one."""
         chosen = names.check_jobs(ids)
         return await (await self._opened()).delete_chains(chosen, bool(cascade), self._tenant())
-
-
-def _states(state: str | Sequence[str] | None) -> tuple[ChainState, ...] | None:
-    if state is None:
-        return None
-    given = [state] if isinstance(state, str) else list(state)
-    known = [it.value for it in ChainState]
-    for one in given:
-        if one not in known:
-            raise ValidationError(
-                f"state must be one of {', '.join(known)}, not {names.brief(one)}", field="state"
-            )
-    return tuple(ChainState(one) for one in given)

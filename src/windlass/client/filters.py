@@ -1,13 +1,18 @@
-"""The words by which operators choose jobs, checked before any I/O."""
+"""The words by which operators choose jobs and chains, checked before any I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import TypeVar
 
 from windlass.errors import ValidationError
 from windlass.model import names
+from windlass.model.chain import ChainState
 from windlass.model.job import JobState
-from windlass.store.records import JobFilter
+from windlass.store.records import ChainFilter, JobFilter
+
+S = TypeVar("S", bound=StrEnum)
 
 
 def make_filter(
@@ -28,9 +33,8 @@ def make_filter(
         names.check_task(task)
     names.check_queue(queue)
     names.check_key(key)
-    chosen = None if state is None else _states(state)
     return JobFilter(
-        states=chosen,
+        states=_states(state, JobState),
         task=task,
         queue=queue,
         key=key,
@@ -40,7 +44,27 @@ def make_filter(
     )
 
 
-def _states(state: object) -> tuple[JobState, ...]:
+def make_chain_filter(
+    *,
+    state: str | Sequence[str] | None = None,
+    task: str | None = None,
+    limit: int = 50,
+    after: int | None = None,
+    tenant: str | None = None,
+) -> ChainFilter:
+    """The same for chains; `task` is that of their first jobs."""
+    return ChainFilter(
+        states=_states(state, ChainState),
+        task=None if task is None else names.check_task(task),
+        limit=names.check_count(limit, "limit", 1, 10_000),
+        after=None if after is None else names.check_count(after, "after", 0, 2**63 - 1),
+        tenant=tenant,
+    )
+
+
+def _states(state: object, kind: type[S]) -> tuple[S, ...] | None:
+    if state is None:
+        return None
     states = [state] if isinstance(state, str) else state
     if isinstance(states, bytes) or not isinstance(states, Iterable):
         raise ValidationError(
@@ -48,10 +72,10 @@ def _states(state: object) -> tuple[JobState, ...]:
         )
     chosen = []
     for name in states:
-        if not isinstance(name, str) or name not in set(JobState):
+        if not isinstance(name, str) or name not in set(kind):
             raise ValidationError(
-                f"{names.brief(name)} is not a state; the states are {', '.join(JobState)}",
+                f"{names.brief(name)} is not a state; the states are {', '.join(kind)}",
                 field="state",
             )
-        chosen.append(JobState(name))
+        chosen.append(kind(name))
     return tuple(chosen)

@@ -123,7 +123,11 @@ def check_blockers(blockers: object) -> tuple[int, ...]:
 
 
 def check_blocker(blocker: object) -> int:
-    return check_job(getattr(blocker, "id", blocker), "blockers")
+    """Above zero: stores know the chains that start with a completion by numbers below."""
+    chain_id = check_job(getattr(blocker, "id", blocker), "blockers")
+    if chain_id == 0:
+        raise errors.ValidationError("no chain has the id 0", field="blockers")
+    return chain_id
 
 
 def check_on_blocker_failure(choice: object) -> OnBlockerFailure | None:

@@ -51,6 +51,11 @@ from windlass.store.records import (
     sees,
 )
 
+OWN_CHAIN = (
+    "the continuation would wait for its own chain {0}; let it wait only for chains that do not"
+    " wait for this one"
+)
+
 _ENDS = {
     JobState.COMPLETED: ChainState.COMPLETED,
     JobState.FAILED: ChainState.FAILED,
@@ -240,10 +245,7 @@ class Chaining:
         own = row.id if row.chain is None else row.chain
         if not self._is_reached(own, self._waited_for(completion.next, completion.starts)):
             return None
-        return (
-            f"the continuation would wait for its own chain {own}; let it wait only for chains that"
-            " do not wait for this one"
-        )
+        return OWN_CHAIN.format(own)
 
     def _waited_for(self, new: NewJob, starts: Sequence[NewChain]) -> set[int]:
         """The chains that are there already and for which this job would wait, itself or through

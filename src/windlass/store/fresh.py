@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
-from windlass.clock import to_datetime
 from windlass.model.chain import Chain, ChainState
 from windlass.model.job import Job
 from windlass.store import rules
@@ -22,9 +21,6 @@ alike = attrgetter(*(name for name in NewJob.__struct_fields__ if name != "paylo
 
 _HEAD = ("id", "task", "payload")
 assert Job.__struct_fields__[: len(_HEAD)] == _HEAD
-
-
-_CHAIN = Job.__struct_fields__.index("chain") - len(_HEAD)
 
 
 def fresh_jobs(
@@ -46,32 +42,24 @@ def fresh_jobs(
 def fresh_chains(
     new: Sequence[NewChain], payloads: Iterable[Any], now: int, ids: Iterable[int]
 ) -> list[Chain[Any]]:
-    """Chains that have just started, each with its first job, which waits for no other chain."""
-    created_at = to_datetime(now)
+    """The same for chains without blockers, with their first jobs."""
     chains = []
-    last: object = None
-    before: tuple[Any, ...] = ()
-    after: tuple[Any, ...] = ()
-    for start, payload, chain_id in zip(new, payloads, ids, strict=True):
-        common = alike(start.job)
-        if common != last:
-            last = common
-            rest = astuple(rules.new_row(start.job, now).job())[len(_HEAD) :]
-            before, after = rest[:_CHAIN], rest[_CHAIN + 1 :]
+    jobs = fresh_jobs([chain.job for chain in new], payloads, now, ids)
+    for start, job in zip(new, jobs, strict=True):
         chains.append(
             Chain(
-                id=chain_id,
-                task=start.job.task,
-                payload=payload,
+                id=job.id,
+                task=job.task,
+                payload=job.payload,
                 state=ChainState.OPEN,
                 output=None,
                 error=None,
-                job=Job(chain_id, start.job.task, payload, *before, chain_id, *after),
+                job=replace(job, chain=job.id),
                 length=1,
                 key=start.key,
-                tenant=start.job.tenant or None,
+                tenant=job.tenant,
                 deduplicated=False,
-                created_at=created_at,
+                created_at=job.created_at,
                 finished_at=None,
             )
         )

@@ -238,6 +238,9 @@ def decode_blockers(text: str) -> list[Chain[Any]]:
     return [row.chain() for row in _chain_rows(text)]
 
 
+CHAIN_DELETED = "this chain was deleted"
+
+
 def deleted_chain(chain_id: int, tenant: str, at: int) -> ChainRow:
     """What is known of a chain that a job named, and that is deleted or was pruned."""
     return ChainRow(
@@ -246,7 +249,7 @@ def deleted_chain(chain_id: int, tenant: str, at: int) -> ChainRow:
         tenant=tenant,
         task="",
         payload="null",
-        error="this chain was deleted",
+        error=CHAIN_DELETED,
         created_at=at,
         finished_at=at,
     )

@@ -391,7 +391,8 @@ class MemoryStore:
 
     def _foreseen(self, lease: Lease, steps: Sequence[_Step]) -> MemoryStore:
         """This store after these steps, as a copy."""
-        scratch = type(self)(self._clock)
+        scratch = MemoryStore(self._clock)
+        scratch.chaining = self.chaining
         scratch._use(self._book.copy())
         scratch._carry_out(lease, steps)
         return scratch

@@ -194,6 +194,16 @@ class FaultyStore:
     introduce = _verb("introduce")
     stranded = _verb("stranded")
     delete_failed = _verb("delete_failed")
+    start_chains = _verb("start_chains")
+    get_chain = _verb("get_chain")
+    find_chains = _verb("find_chains")
+    chain_jobs = _verb("chain_jobs")
+    blocked_jobs = _verb("blocked_jobs")
+    blockers = _verb("blockers")
+    complete_chain = _verb("complete_chain")
+    cancel_chains = _verb("cancel_chains")
+    retry_chains = _verb("retry_chains")
+    delete_chains = _verb("delete_chains")
 
 
 class _FaultyLifeline:

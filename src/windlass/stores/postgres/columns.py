@@ -7,10 +7,11 @@ A text has places for them: `{job_row}` is a job as a JSON array in the order of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from windlass.model.job import Carried
-from windlass.store.records import Lease, NewJob, Row
+from windlass.model.names import OnBlockerFailure
+from windlass.store.records import ChainRow, Lease, NewJob, Row
 
 _ROW = Row.__struct_fields__
 _CARRIED = Carried.__struct_fields__
@@ -21,7 +22,16 @@ _OF_FINISHED_JOBS = ("output", "expires_at")
 _HISTORY = [name for name in _ROW if name not in (*_OF_OPEN_JOBS, "updated_at")]
 """What the history has. A kept job was last changed when it finished."""
 
-_TYPES = {str: "text", int: "integer", float: "float8", tuple: "text[]"}
+_OF_LINKS = ("chain", "step", "blockers_total", "blockers")
+"""What a lease has only where its job belongs to a chain, or waited for some."""
+
+_TYPES: dict[Any, str] = {
+    str: "text",
+    int: "integer",
+    float: "float8",
+    tuple: "text[]",
+}
+_MARKED = {tuple[int, ...]: "chains", OnBlockerFailure: "choice"}
 
 
 def _kinds(struct: type) -> dict[str, tuple[str | None, type, bool]]:
@@ -33,18 +43,21 @@ def _kinds(struct: type) -> dict[str, tuple[str | None, type, bool]]:
 def _kind(hint: Any) -> tuple[str | None, type, bool]:
     parts = get_args(hint) if type(None) in get_args(hint) else ()
     [plain] = [part for part in parts if part is not type(None)] or [hint]
-    mark = getattr(plain, "__metadata__", (None,))[0]
+    mark = _MARKED.get(plain, getattr(plain, "__metadata__", (None,))[0])
     kind = getattr(plain, "__origin__", plain)
     return mark, kind, bool(parts)
 
 
 _ROW_KINDS, _LEASE_KINDS, _NEW_KINDS = _kinds(Row), _kinds(Lease), _kinds(NewJob)
+_CHAIN_KINDS = _kinds(ChainRow)
 
 
-def _json(name: str, table: str) -> str:
+def _json(
+    name: str, table: str, kinds: Mapping[str, tuple[str | None, type, bool]] = _ROW_KINDS
+) -> str:
     """A field for `json_build_array`."""
     column = f"({table}).{name}"
-    match _ROW_KINDS[name][0]:
+    match kinds[name][0]:
         case "instant":
             return f"{{schema}}._micros({column})"
         case "json":
@@ -72,7 +85,7 @@ def _text(name: str) -> str:
         return f"{column}::integer"
     if mark == "json":
         column = f"{column}::text"
-    if kind in (str, tuple):
+    if kind in (str, tuple, Literal):
         column = f"to_json({column})"
     elif kind is bool:
         column = f"{column}::text"
@@ -89,7 +102,14 @@ def _typed(names: Iterable[str]) -> str:
 
 
 def _type(mark: str | None, kind: type, _: bool) -> str:
-    marked = {"json": "json", "instant": "bigint", "micros": "bigint", "flag": "boolean"}
+    marked = {
+        "json": "json",
+        "instant": "bigint",
+        "micros": "bigint",
+        "flag": "boolean",
+        "chains": "bigint[]",
+        "choice": "{schema}._on_failure",
+    }
     return marked.get(mark or "", _TYPES.get(kind, "text"))
 
 
@@ -162,6 +182,10 @@ PLACES = {
         }.get(name, _json(name, "h"))
         for name in _ROW
     ),
+    "{chain_row}": ", ".join(
+        {"key_window": "coalesce((c).key_window, 0)"}.get(name, _json(name, "c", _CHAIN_KINDS))
+        for name in ChainRow.__struct_fields__
+    ),
     "{lease}": ", ".join(
         {
             "job_id": "(j).id",
@@ -171,6 +195,13 @@ PLACES = {
             "deliveries": "(j).deliveries + more",
         }.get(name, _text(name))
         for name in Lease.__struct_fields__
+        if name not in _OF_LINKS
+    )
+    + """, CASE WHEN (j).chain IS NOT NULL OR (j).blockers_total IS NOT NULL
+    THEN {schema}._linked_lease(j) END""",
+    "{linked_lease}": ", ".join(
+        "to_json({schema}._blockers_text(j))" if name == "blockers" else _text(name)
+        for name in _OF_LINKS
     ),
     "{history}": ", ".join(_HISTORY),
     "{history_of_job}": _each(
@@ -180,6 +211,20 @@ PLACES = {
             "finished_at": "_at",
             "expires_at": "_at + make_interval(secs => {schema}._span((j).keep))",
             "output": "_output",
+        },
+    ),
+    "{history_of_linked}": _each(
+        _HISTORY,
+        "d",
+        {
+            "finished_at": "at",
+            "expires_at": "at + make_interval(secs => d.kept)",
+            "token": "d.own_token",
+            "keep": "d.kept",
+            "attempts": "d.attempts + d.more",
+            "deliveries": "d.deliveries + d.more",
+            "chain": "coalesce(d.chain, CASE WHEN d.goes_on THEN d.id END)",
+            "step": "coalesce(d.step, CASE WHEN d.goes_on THEN 0 END)",
         },
     ),
     "{history_of_changed}": _each(
@@ -233,7 +278,18 @@ PLACES = {
     "{replaced_by_request}": _replaced("r"),
     "{replaced_by_excluded}": _replaced("excluded"),
     "{begun_anew}": "attempts = 0, resets = 0, suspect = false, holds = false, last_error = NULL,"
-    " errors = NULL, progress = NULL, log = NULL, finished_at = NULL",
+    " errors = NULL, progress = NULL, log = NULL, finished_at = NULL, blockers_open = NULL,"
+    " blockers_total = NULL",
+    "{link_typed}": f"{_typed(NewJob.__struct_fields__)}, payloads json, places integer[],"
+    " chain_key text, key_window bigint",
+    "{carried_of_link}": ", ".join(
+        {
+            **_unless_said("g"),
+            "task": "g.accepted",
+            "payload": "{schema}._sound(coalesce(g.own_payload, 'null'))",
+        }.get(name, f"g.{name}")
+        for name in _CARRIED
+    ),
     "{new_typed}": _typed(NewJob.__struct_fields__),
     "{new_names}": ", ".join(NewJob.__struct_fields__),
     "{alike_typed}": _typed(NewJob.__struct_fields__).replace("payload json", "payloads json"),

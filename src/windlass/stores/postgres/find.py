@@ -1,11 +1,14 @@
-"""Looking: pages of jobs, counts, workers. Only conditions that are asked for are in the SQL."""
+"""Looking: pages of jobs and chains, counts, workers. Only conditions that are asked for are in the
+SQL."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from windlass.model.chain import ChainState
 from windlass.model.job import JobState
-from windlass.store.records import JobFilter
+from windlass.store.records import ChainFilter, JobFilter
 from windlass.stores.postgres.conditions import fill
 
 _IS_IN_BATCH = fill(
@@ -103,3 +106,76 @@ def _conditions(wanted: JobFilter, values: list[Any]) -> str:
         conditions.append("t.id = ANY (%s::bigint[])")
         values.append(list(wanted.ids))
     return " AND ".join(conditions)
+
+
+# ── chains ──
+
+CHAIN_JOBS = """
+SELECT x.row::text FROM (
+  SELECT j.step, {schema}._row(t, (
+    SELECT w.name FROM {schema}._workers AS w WHERE w.id = t.worker)) AS row
+  FROM {schema}._jobs AS j CROSS JOIN LATERAL {schema}._as_seen(j) AS t
+  WHERE j.chain = %s AND coalesce(t.tenant = %s, true)
+  UNION ALL
+  SELECT t.step, {schema}._history_row(t) FROM {schema}._history AS t
+  WHERE t.chain = %s AND coalesce(t.tenant = %s, true)
+) AS x ORDER BY x.step
+"""
+
+BLOCKED_JOBS = """
+SELECT {schema}._row(t, NULL)::text FROM {schema}._jobs AS t
+WHERE t.state = 'blocked' AND t.id IN (
+  SELECT b.job FROM {schema}._blockers AS b WHERE b.chain = %s AND b.state = 'open'
+) AND coalesce(t.tenant = %s, true) ORDER BY t.id DESC
+"""
+
+BLOCKERS = """
+SELECT {schema}._named_chains(t.id, t.tenant, t.updated_at) FROM {schema}._jobs AS t
+WHERE t.id = %s AND coalesce(t.tenant = %s, true)
+UNION ALL
+SELECT {schema}._named_chains(t.id, t.tenant, t.finished_at) FROM {schema}._history AS t
+WHERE t.id = %s AND coalesce(t.tenant = %s, true)
+"""
+"""The tenant that the caller sees, or NULL for all, comes after each id."""
+
+
+def one_chain(chain_id: int, tenant: str | None) -> tuple[str, list[Any]]:
+    return (
+        "SELECT {schema}._show_chains(ARRAY(SELECT t.id FROM {schema}._chains AS t"
+        " WHERE t.id = %s AND coalesce(t.tenant = %s, true)))",
+        [chain_id, tenant],
+    )
+
+
+def chains(wanted: ChainFilter) -> tuple[str, list[Any]]:
+    """A page of chains, the newest first. By state, task or tenant they are in the order of their
+    ids within each state: so the newest of each state are merged."""
+    states: Sequence[ChainState | None] = wanted.states or list(ChainState)
+    if wanted.states is None and wanted.task is None and not wanted.tenant:
+        states = [None]
+    values: list[Any] = []
+    pages = [_page(wanted, state, values) for state in states]
+    return (
+        "SELECT {schema}._show_chains(ARRAY(SELECT x.id FROM ("  # noqa: S608
+        f"{' UNION ALL '.join(pages)}) AS x ORDER BY x.id DESC LIMIT %s))",
+        [*values, wanted.limit],
+    )
+
+
+def _page(wanted: ChainFilter, state: ChainState | None, values: list[Any]) -> str:
+    conditions = [_seen(wanted.tenant)]
+    if wanted.tenant is not None:
+        values.append(wanted.tenant)
+    for condition, value in (
+        ("t.state = %s", state),
+        ("t.task = %s", wanted.task),
+        ("t.id < %s", wanted.after),
+    ):
+        if value is not None:
+            conditions.append(condition)
+            values.append(str(value) if state is value else value)
+    values.append(wanted.limit)
+    return (
+        f"(SELECT t.id FROM {{schema}}._chains AS t WHERE {' AND '.join(conditions)}"  # noqa: S608
+        " ORDER BY t.id DESC LIMIT %s)"
+    )

@@ -1,42 +1,46 @@
 """Group commit of concurrent enqueues: while one call is in flight, the next one gathers.
 
-Only jobs without keys are gathered. An open transaction may hold a key, and only the call that adds
-that key should wait for it.
+Only jobs and chains without keys are gathered. An open transaction may hold a key, and only the
+call that adds that key should wait for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
 
 from windlass.errors import StoreError, StoreUnavailableError
-from windlass.model.job import Job
-from windlass.store.records import NewJob
 
 MOST_AT_ONCE = 2_000
 MOST_TEXT = 8_000_000
 """Characters of payload in one call, unless one caller has more."""
 
-Waiting = tuple[Sequence[NewJob], "asyncio.Future[list[Job]]"]
+New = TypeVar("New")
+Made = TypeVar("Made")
 
 
-class Gather:
-    """For the callers of one event loop. `add` writes many jobs in one call.
+class Gather(Generic[New, Made]):
+    """For the callers of one event loop. `add` writes many jobs in one call; `length` is how many
+    characters of payload one has.
 
     A caller that comes while nothing is in flight makes a call of its own, at once. A task makes
     the calls for callers that come meanwhile, so that cancelling one does not affect the others.
     """
 
-    def __init__(self, add: Callable[[Sequence[NewJob]], Awaitable[list[Job]]]) -> None:
+    def __init__(
+        self, add: Callable[[Sequence[New]], Awaitable[list[Made]]], length: Callable[[New], int]
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self._add = add
-        self._waiting: list[Waiting] = []
+        self._length = length
+        self._waiting: list[tuple[Sequence[New], asyncio.Future[list[Made]]]] = []
         self._is_writing = False
         self._writer: asyncio.Task[None] | None = None
 
-    async def add(self, jobs: Sequence[NewJob]) -> list[Job]:
+    async def add(self, jobs: Sequence[New]) -> list[Made]:
         if self._is_writing:
-            answer: asyncio.Future[list[Job]] = self.loop.create_future()
+            answer: asyncio.Future[list[Made]] = self.loop.create_future()
             self._waiting.append((jobs, answer))
             return await answer
         self._is_writing = True
@@ -59,12 +63,12 @@ class Gather:
                 answer.cancel()
             self._waiting.clear()
 
-    def _next(self) -> list[Waiting]:
-        batch: list[Waiting] = []
+    def _next(self) -> list[tuple[Sequence[New], asyncio.Future[list[Made]]]]:
+        batch: list[tuple[Sequence[New], asyncio.Future[list[Made]]]] = []
         size = text = taken = 0
         for jobs, answer in self._waiting:
             size += len(jobs)
-            text += sum([len(job.payload) for job in jobs])
+            text += sum([self._length(job) for job in jobs])
             if batch and (size > MOST_AT_ONCE or text > MOST_TEXT):
                 break
             taken += 1
@@ -73,7 +77,9 @@ class Gather:
         del self._waiting[:taken]
         return batch
 
-    async def _write_batch(self, batch: Sequence[Waiting]) -> None:
+    async def _write_batch(
+        self, batch: Sequence[tuple[Sequence[New], asyncio.Future[list[Made]]]]
+    ) -> None:
         try:
             added = await self._add([job for jobs, _ in batch for job in jobs])
         except Exception as error:  # the callers that wait for this call get it

@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 
-from windlass.store.records import Lease, Outcome, Verdict
-from windlass.stores.postgres.wire import Settlements
+from windlass.store.records import Lease, Outcome, Settled
+from windlass.stores.postgres.settlements import Settlements
 from windlass.stores.postgres_connections.call_threads import fetch_row
 
 
@@ -22,14 +22,15 @@ class JobEnding:
         self._lease = lease
         self._now = now
 
-    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Verdict, str]:
+    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Settled, str]:
         settlements = Settlements([(self._lease, outcome)])
-        statement = (
-            f"SELECT {self._schema}.{Settlements.CALL}, pg_catalog.pg_current_xact_id()::text"
-        )
+        calls = settlements.calls(self._schema)
+        statement = f"SELECT {calls}, pg_catalog.pg_current_xact_id()::text"
         cursor.execute(statement.encode(), settlements.values(True, self._now()))
-        text, number = cursor.fetchone() or (None, "")
-        return settlements.answers(text)[0].verdict, number
+        row = cursor.fetchone()
+        assert row is not None
+        *texts, number = row
+        return settlements.answers(texts)[0], number
 
     def is_running(self, connection: psycopg.Connection[Any]) -> bool:
         [is_running] = fetch_row(

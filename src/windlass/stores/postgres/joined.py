@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 import psycopg
@@ -27,22 +27,32 @@ from windlass.errors import (
     StoreUnavailableError,
     WindlassError,
 )
+from windlass.model.chain import Chain
 from windlass.model.job import Job
 from windlass.model.payload import decode
-from windlass.store.fresh import fresh_jobs
-from windlass.store.records import NewJob, Row
+from windlass.store.fresh import fresh_chains, fresh_jobs
+from windlass.store.records import NewChain, NewJob, Row
+from windlass.stores.postgres.links import (
+    decode_chains,
+    encode_linked,
+    encode_starts,
+    needs_telling,
+)
+from windlass.stores.postgres.refusals import refused
 from windlass.stores.postgres.wire import encode_jobs, encode_plain, list_of_payloads
 from windlass.stores.postgres_connections.failures import one_line, translate
 
 Values = tuple[str, bool, str | None]
+"""What is to be added, whether whole rows are to be told, and the instant."""
 Blocking = Callable[[Any, str, Values], str]
 Awaited = Callable[[Any, str, Values], Awaitable[str]]
+T = TypeVar("T")
 
 _WHERE = "the connection's database"
 
 
 class PostgresJoined:
-    """Enqueues where the caller's transaction is. `schema` is quoted."""
+    """Enqueues, and starts chains, where the caller's transaction is. `schema` is quoted."""
 
     def __init__(self, connection: Any, schema: str, now: Callable[[], datetime | None]) -> None:
         self._now = now
@@ -50,6 +60,42 @@ class PostgresJoined:
         self._connection, self._blocking, self._awaited = _way(connection)
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        answer = self._call("_enqueue", self._jobs(jobs))
+        return [] if answer is None else _jobs(jobs, answer)
+
+    async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+        answer = await self._acall("_enqueue", self._jobs(jobs))
+        return [] if answer is None else _jobs(jobs, answer)
+
+    def start_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        answer = self._call("_start_chains", self._chains(chains))
+        return [] if answer is None else _chains(chains, answer)
+
+    async def astart_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        answer = await self._acall("_start_chains", self._chains(chains))
+        return [] if answer is None else _chains(chains, answer)
+
+    def _jobs(self, jobs: Sequence[NewJob]) -> Values | None:
+        if not jobs:
+            return None
+        if any(job.key is not None for job in jobs):
+            return encode_jobs(jobs), True, self._now_text
+        if any(job.blockers for job in jobs):
+            return encode_linked(jobs), True, self._now_text
+        return encode_plain(jobs), False, self._now_text
+
+    def _chains(self, chains: Sequence[NewChain]) -> Values | None:
+        if not chains:
+            return None
+        return encode_starts(chains), needs_telling(chains), self._now_text
+
+    @property
+    def _now_text(self) -> str | None:
+        now = self._now()
+        return None if now is None else now.isoformat()
+
+    def _call(self, function: str, values: Values | None) -> str | None:
+        """What the function says; None where there is nothing to add."""
         if self._blocking is None:
             raise ConfigError(
                 f"the connection ({_kind(self._connection)}) is async: await it, with"
@@ -57,42 +103,36 @@ class PostgresJoined:
                 " `await task.using(connection=connection).aenqueue(…)`"
             )
         _refuse_closed(self._connection)
-        if not jobs:
-            return []
+        if values is None:
+            return None
         try:
-            answer = self._blocking(self._connection, self._schema, self._values(jobs))
+            return self._blocking(self._connection, f"{self._schema}.{function}", values)
         except Exception as error:  # of a library that is not imported here
             _raise_translated(error)
-        return _jobs(jobs, answer)
 
-    async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
+    async def _acall(self, function: str, values: Values | None) -> str | None:
         if self._awaited is None:
             if _belongs_to_its_thread(self._connection):
-                return self.enqueue(jobs)
+                return self._call(function, values)
             # It may wait for a key that another transaction holds; the event loop should not.
-            return await _in_a_thread(lambda: self.enqueue(jobs), self._connection)
+            return await _in_a_thread(lambda: self._call(function, values), self._connection)
         _refuse_closed(self._connection)
-        if not jobs:
-            return []
+        if values is None:
+            return None
         try:
-            answer = await self._awaited(self._connection, self._schema, self._values(jobs))
+            return await self._awaited(self._connection, f"{self._schema}.{function}", values)
         except Exception as error:  # of a library that is not imported here
             _raise_translated(error)
-        return _jobs(jobs, answer)
-
-    def _values(self, jobs: Sequence[NewJob]) -> Values:
-        now = self._now()
-        is_keyed = any(job.key is not None for job in jobs)
-        text = encode_jobs(jobs) if is_keyed else encode_plain(jobs)
-        return text, is_keyed, None if now is None else now.isoformat()
 
 
 class _Answer(msgspec.Struct):
-    """What `_enqueue` says."""
+    """What `_enqueue` and `_start_chains` say."""
 
     at_micros: int
     ids: list[int]
-    jobs: str | None
+    jobs: str | None = None
+    chains: str | None = None
+    is_new: list[bool] | None = None
 
 
 _answer = msgspec.json.Decoder(_Answer).decode
@@ -107,14 +147,22 @@ def _jobs(new: Sequence[NewJob], text: str) -> list[Job]:
     return fresh_jobs(new, payloads, answer.at_micros, answer.ids)
 
 
-async def _in_a_thread(enqueue: Callable[[], list[Job]], connection: Any) -> list[Job]:
+def _chains(new: Sequence[NewChain], text: str) -> list[Chain[Any]]:
+    answer = _answer(text)
+    if answer.chains is not None:
+        return decode_chains(answer.chains, is_new=answer.is_new)
+    payloads = decode(list_of_payloads([chain.job for chain in new]))
+    return fresh_chains(new, payloads, answer.at_micros, answer.ids)
+
+
+async def _in_a_thread(call: Callable[[], T], connection: Any) -> T:
     """Run it in a thread of its own: those of the loop may all be waiting for this transaction.
 
     When this ends, even by cancellation, the connection is the caller's again: nothing runs on it.
     """
     threads = ThreadPoolExecutor(2, thread_name_prefix="windlass-joined")
     loop = asyncio.get_running_loop()
-    work = loop.run_in_executor(threads, enqueue)
+    work = loop.run_in_executor(threads, call)
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -136,57 +184,57 @@ async def _in_a_thread(enqueue: Callable[[], list[Job]], connection: Any) -> lis
 # ── one way per library ──
 
 
-def _statement(schema: str, jobs: str, keyed: str, now: str) -> str:
+def _statement(function: str, jobs: str, told: str, now: str) -> str:
     return (
-        f"SELECT CAST(pg_catalog.row_to_json(added) AS text) FROM {schema}._enqueue("  # noqa: S608
-        f"CAST({jobs} AS text), CAST({keyed} AS boolean),"
+        f"SELECT CAST(pg_catalog.row_to_json(added) AS text) FROM {function}("  # noqa: S608
+        f"CAST({jobs} AS text), CAST({told} AS boolean),"
         f" CAST(CAST({now} AS text) AS timestamptz)) AS added"
     )
 
 
-def _percent(schema: str) -> bytes:
-    return _statement(schema, "%s", "%s", "%s").encode()
+def _percent(function: str) -> bytes:
+    return _statement(function, "%s", "%s", "%s").encode()
 
 
-def _psycopg(connection: Any, schema: str, values: Values) -> str:
+def _psycopg(connection: Any, function: str, values: Values) -> str:
     # A plain cursor, since the connection's own kind may have another syntax.
     with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
-        return _first(cursor.execute(_percent(schema), values).fetchone())
+        return _first(cursor.execute(_percent(function), values).fetchone())
 
 
-async def _async_psycopg(connection: Any, schema: str, values: Values) -> str:
+async def _async_psycopg(connection: Any, function: str, values: Values) -> str:
     async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
-        await cursor.execute(_percent(schema), values)
+        await cursor.execute(_percent(function), values)
         return _first(await cursor.fetchone())
 
 
-def _django(connection: Any, schema: str, values: Values) -> str:
+def _django(connection: Any, function: str, values: Values) -> str:
     with connection.cursor() as cursor:
-        cursor.execute(_percent(schema).decode(), values)
+        cursor.execute(_percent(function).decode(), values)
         return _first(cursor.fetchone())
 
 
-async def _asyncpg(connection: Any, schema: str, values: Values) -> str:
-    text: str = await connection.fetchval(_statement(schema, "$1", "$2", "$3"), *values)
+async def _asyncpg(connection: Any, function: str, values: Values) -> str:
+    text: str = await connection.fetchval(_statement(function, "$1", "$2", "$3"), *values)
     return text
 
 
-def _sqlalchemy(connection: Any, schema: str, values: Values) -> str:
-    text: str = connection.execute(*_text(schema, values)).scalar_one()
+def _sqlalchemy(connection: Any, function: str, values: Values) -> str:
+    text: str = connection.execute(*_text(function, values)).scalar_one()
     return text
 
 
-async def _async_sqlalchemy(connection: Any, schema: str, values: Values) -> str:
-    text: str = (await connection.execute(*_text(schema, values))).scalar_one()
+async def _async_sqlalchemy(connection: Any, function: str, values: Values) -> str:
+    text: str = (await connection.execute(*_text(function, values))).scalar_one()
     return text
 
 
-def _text(schema: str, values: Values) -> tuple[Any, dict[str, Any]]:
+def _text(function: str, values: Values) -> tuple[Any, dict[str, Any]]:
     text = sys.modules["sqlalchemy"].text
-    escaped = schema.replace(":", "\\:")
+    escaped = function.replace(":", "\\:")
     return (
-        text(_statement(escaped, ":windlass_jobs", ":windlass_keyed", ":windlass_now")),
-        dict(zip(("windlass_jobs", "windlass_keyed", "windlass_now"), values, strict=True)),
+        text(_statement(escaped, ":windlass_jobs", ":windlass_told", ":windlass_now")),
+        dict(zip(("windlass_jobs", "windlass_told", "windlass_now"), values, strict=True)),
     )
 
 
@@ -324,8 +372,11 @@ def _psycopg_error(state: str, text: str) -> psycopg.Error:
         return psycopg.DatabaseError(text)
 
 
-def _translated_state(state: str, error: psycopg.Error) -> StoreError:
+def _translated_state(state: str, error: psycopg.Error) -> WindlassError:
     text = one_line(error)
+    refusal = refused(state, text)
+    if refusal is not None:
+        return refusal
     if state.startswith("08"):
         return OutcomeUnknownError(
             f"lost the connection to {_WHERE} in the middle of a call: {text}"

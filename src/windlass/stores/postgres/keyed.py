@@ -1,4 +1,5 @@
-"""Adding jobs with keys. An open transaction may hold a key, and then only adds with that key wait.
+"""Adding jobs and chains with keys. An open transaction may hold a key, and then only adds with
+that key wait.
 
 Every add is tried at once, and waits for a lock for a moment only. One that meets a held key goes
 to a lane of its own, and with it each later add with one of its keys. The lane has a few threads
@@ -11,14 +12,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import psycopg
 
 from windlass.errors import StoreBusyError
-from windlass.model.job import Job
-from windlass.store.records import NewJob
 from windlass.stores.postgres_connections.call_threads import CallThreads
 
 FIRST_WAIT = 0.02
@@ -30,25 +29,25 @@ TURN = 0.25
 MOST_WAIT = 20.0
 """Seconds after which an add that is held up gives up."""
 
-Add = Callable[[psycopg.Connection[Any], Sequence[NewJob], float], list[Job]]
+T = TypeVar("T")
 
 
 class KeyedAdds:
-    """`add` writes jobs in one call, or raises StoreBusyError after waiting so many seconds."""
+    """Calls with these keys, first in the `quick` threads and then in those of the `lane`."""
 
-    def __init__(self, quick: CallThreads, lane: CallThreads, add: Add) -> None:
+    def __init__(self, quick: CallThreads, lane: CallThreads) -> None:
         self._quick = quick
         self._lane = lane
-        self._add = add
         self._lock = threading.Lock()
         self._keys_in_lane: Counter[str] = Counter()
         """Keys of the adds in the lane."""
 
-    async def add(self, jobs: Sequence[NewJob]) -> list[Job]:
-        keys = {job.key for job in jobs if job.key is not None}
+    async def add(self, keys: set[str], add: Callable[[psycopg.Connection[Any], float], T]) -> T:
+        """`add` writes what has these keys in one call, or raises StoreBusyError after waiting so
+        many seconds."""
         if not self._are_in_lane(keys):
             try:
-                return await self._quick.run(lambda it: self._add(it, jobs, FIRST_WAIT))
+                return await self._quick.run(lambda it: add(it, FIRST_WAIT))
             except StoreBusyError:
                 pass  # in the lane there is time
         end = time.monotonic() + MOST_WAIT
@@ -56,7 +55,7 @@ class KeyedAdds:
         try:
             while True:
                 try:
-                    return await self._lane.run(lambda it: self._add(it, jobs, TURN))
+                    return await self._lane.run(lambda it: add(it, TURN))
                 except StoreBusyError:
                     if time.monotonic() >= end:
                         raise

@@ -34,12 +34,13 @@ class PostgresLifeline(BoundedLifeline):
         return self._ask_to_renew(
             lease,
             f"SELECT id, answer FROM {self._schema}._renew("  # noqa: S608
-            "%s, %s::float8, %s::bigint[], %s::bigint[], %s::json, %s)",
+            "%s, %s::float8, %s::bigint[], %s::bigint[], %s::bigint[], %s::json, %s)",
             [
                 worker,
                 lease,
                 array([held.job_id for held in leases]),
                 array([held.token for held in leases]),
+                _chains(leases),
                 msgspec.json.encode(longer).decode(),
                 self._now(),
             ],
@@ -47,10 +48,18 @@ class PostgresLifeline(BoundedLifeline):
 
     def check(self, worker: str, leases: Sequence[Lease]) -> Renewal:
         return self._ask(
-            f"SELECT id, answer FROM {self._schema}._check(%s::bigint[], %s::bigint[], %s)",  # noqa: S608
+            f"SELECT id, answer FROM {self._schema}._check("  # noqa: S608
+            "%s::bigint[], %s::bigint[], %s::bigint[], %s)",
             [
                 array([held.job_id for held in leases]),
                 array([held.token for held in leases]),
+                _chains(leases),
                 self._now(),
             ],
         )
+
+
+def _chains(leases: Sequence[Lease]) -> str | None:
+    """The chains of the jobs, where one is in any."""
+    chains = [held.chain for held in leases]
+    return array(chains) if any(chains) else None

@@ -11,14 +11,25 @@ from functools import cache
 from psycopg import sql
 
 from windlass.clock import to_datetime
+from windlass.model.job import JobState
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS, LONGEST
 from windlass.model.payload import MAX_PAYLOAD
-from windlass.store import rules
+from windlass.store import chaining, rules
 from windlass.store.hints import SOON
-from windlass.store.records import MAX_ERROR_TEXT, MAX_ERRORS
+from windlass.store.records import (
+    CHAIN_DELETED,
+    MAX_ERROR_TEXT,
+    MAX_ERRORS,
+    MOST_BLOCKER_TEXT,
+)
 
 MOST_SPANS = 4_000
 """Ranges of ids in all batches, beyond which a claim writes no further batch."""
+
+TOLD_AT_ONCE = 1_000
+"""Jobs that one call tells of the ends of chains; those beyond are told by the next claims."""
+TOLD_EACH = 16
+"""Jobs that one call tells of the end of each chain, however many chains end in it."""
 
 _PLACES = re.compile(r"\{[a-z_]+\}")
 _LONGEST_CHANNEL = 63
@@ -48,6 +59,12 @@ def turn(schema: str) -> int:
     return lock_number("turn", schema)
 
 
+def knots(schema: str) -> int:
+    """What the numbers of the advisory locks are made from behind which chains are searched for
+    cycles, one for each tenant."""
+    return lock_number("knots", schema)
+
+
 def lock_number(purpose: str, schema: str) -> int:
     digest = hashlib.sha256(f"windlass {purpose} {schema}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
@@ -68,6 +85,7 @@ def _places(schema: str) -> dict[str, str]:
         "{channel}": literal(channel(schema)),
         "{latch}": f"'{latch(schema)}'::bigint",
         "{turn}": f"'{turn(schema)}'::bigint",
+        "{knots}": f"'{knots(schema)}'::bigint",
         "{sequence}": literal(f"{name}._jobs_id_seq") + "::regclass",
         "{entries_read}": _entries_read(name),
         "{scheduled_index}": literal(f"{name}._jobs_scheduled"),
@@ -77,6 +95,14 @@ def _places(schema: str) -> dict[str, str]:
         "{soon}": f"interval '{SOON:g} s'",
         "{superseded}": literal(rules.SUPERSEDED),
         "{killed}": literal(rules.KILLED),
+        "{blocker_failed}": literal(rules.BLOCKER_FAILED),
+        "{own_chain}": literal(chaining.OWN_CHAIN),
+        "{deleted_chain}": literal(CHAIN_DELETED),
+        "{most_blocker_text}": str(MOST_BLOCKER_TEXT),
+        "{told_at_once}": str(TOLD_AT_ONCE),
+        "{told_each}": str(TOLD_EACH),
+        **{f"{{states_of_{verb}}}": _states(verb) for verb in ("cancel", "retry")},
+        "{states_of_change}": _states("complete"),
         "{max_attempts}": str(DEFAULT_MAX_ATTEMPTS),
         "{max_resets}": str(DEFAULT_MAX_RESETS),
         "{max_payload}": str(MAX_PAYLOAD),
@@ -84,6 +110,16 @@ def _places(schema: str) -> dict[str, str]:
         "{max_errors}": str(MAX_ERRORS),
         "{max_error_text}": str(MAX_ERROR_TEXT),
     }
+
+
+def _states(verb: str) -> str:
+    """Where a verb of operators changes a job. A job that waits for its queue is ready."""
+    touched = rules.TOUCHED_BY[verb]
+    waiting = ("waiting",) if JobState.READY in touched else ()
+    return ", ".join(literal(state) for state in (*touched, *waiting))
+
+
+assert len({rules.TOUCHED_BY[verb] for verb in ("complete", "fail", "reschedule")}) == 1
 
 
 def _entries_read(schema: str) -> str:

@@ -12,10 +12,11 @@ import time
 from collections.abc import Sequence
 
 from windlass.errors import StoreBusyError
-from windlass.store.records import Lease, Outcome, Settled, Verdict
+from windlass.store.records import Complete, Lease, Outcome, Settled, Verdict
 from windlass.stores.postgres.calls import Calls
 from windlass.stores.postgres.known_workers import KnownWorkers
-from windlass.stores.postgres.wire import Settlements, decode_answers
+from windlass.stores.postgres.settlements import Settlements, decode_answers, is_linked
+from windlass.stores.postgres.wire import array
 
 _PAUSES = (0.01, 0.02, 0.04, 0.08)
 """Seconds between the tries to settle jobs whose rows are locked."""
@@ -55,16 +56,20 @@ class Settling:
         locked = {settlements[place][0].job_id for place in busy}
         kept = [job_id for job_id in self._locked if job_id not in ids]
         self._locked = dict.fromkeys([*kept, *locked][-MOST_LOCKED:])
-        over = [lease for lease, _ in settlements if lease.job_id not in locked]
-        self._workers.leave_batches(over)
+        self._workers.leave_batches(
+            lease
+            for (lease, _), answer in zip(settlements, answers, strict=True)
+            if answer.verdict not in (Verdict.BUSY, Verdict.REFUSED)
+        )
         return answers
 
     async def expire(self, leases: Sequence[Lease], max_resets: int) -> list[Settled]:
         """Take deliveries back. A row that an open transaction has locked is answered as busy."""
         [text] = await self._calls.row(
-            "SELECT {schema}._expire(%s::bigint[], %s::bigint[], %s::integer, %s)",
-            [lease.job_id for lease in leases],
-            [lease.token for lease in leases],
+            "SELECT {schema}._expire(%s::bigint[], %s::bigint[], %s::bigint[], %s::integer, %s)",
+            array([lease.job_id for lease in leases]),
+            array([lease.token for lease in leases]),
+            array([lease.chain for lease in leases]),
             max_resets,
             self._calls.now,
         )
@@ -77,21 +82,36 @@ class Settling:
         return answers
 
     def _settle_once(self, settlements: Sequence[Settlement], *, careful: bool) -> list[Settled]:
+        if _need_order(settlements):
+            return [
+                answer
+                for settlement in settlements
+                for answer in self._settle_once([settlement], careful=careful)
+            ]
         prepared = Settlements(settlements)
+        statement = f"SELECT {prepared.calls('{schema}')}"
 
         def settle(careful: bool) -> list[Settled]:
             values = prepared.values(careful, self._calls.now)
-            [text] = self._calls.threads.call(
-                lambda it: self._calls.fetch_row(
-                    it, f"SELECT {{schema}}.{Settlements.CALL}", *values
-                )
+            texts = self._calls.threads.call(
+                lambda it: self._calls.fetch_row(it, statement, *values)
             )
-            return prepared.answers(text)
+            return prepared.answers(texts)
 
         try:
             return settle(careful)
         except StoreBusyError:
             return settle(True)
+
+
+def _need_order(settlements: Sequence[Settlement]) -> bool:
+    """Whether two deliveries of one job are settled together, and chains go on meanwhile."""
+    if len({lease.job_id for lease, _ in settlements}) == len(settlements):
+        return False
+    return any(
+        isinstance(outcome, Complete) and is_linked(lease, outcome)
+        for lease, outcome in settlements
+    )
 
 
 def _busy(answers: Sequence[Settled]) -> list[int]:

@@ -14,6 +14,7 @@ from psycopg import errors
 
 from windlass.clock import SYSTEM, Clock, to_datetime
 from windlass.errors import StoreUnavailableError
+from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
@@ -46,6 +47,7 @@ from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
 from windlass.stores.postgres.adding import Adding
 from windlass.stores.postgres.calls import Calls
+from windlass.stores.postgres.chain_verbs import ChainVerbs
 from windlass.stores.postgres.claims import Claims
 from windlass.stores.postgres.job_ending import JobEnding
 from windlass.stores.postgres.joined import PostgresJoined
@@ -53,7 +55,9 @@ from windlass.stores.postgres.known_workers import KnownWorkers
 from windlass.stores.postgres.lifeline import PostgresLifeline
 from windlass.stores.postgres.marks import TimerMark
 from windlass.stores.postgres.reaping import Reaping
+from windlass.stores.postgres.refusals import told_plainly
 from windlass.stores.postgres.rendering import channel, quoted
+from windlass.stores.postgres.settlements import is_linked
 from windlass.stores.postgres.settling import Settling
 from windlass.stores.postgres.waking import Waking
 from windlass.stores.postgres.wire import encode_jobs
@@ -66,7 +70,7 @@ _row = msgspec.json.Decoder(Row).decode
 _rows = msgspec.json.Decoder(list[Row]).decode
 
 
-class PostgresStore:
+class PostgresStore(ChainVerbs):
     """Jobs in one schema of one PostgreSQL database.
 
     `url` is anything libpq takes. `pool` is the caller's own psycopg pool instead. `listen=False`
@@ -75,7 +79,13 @@ class PostgresStore:
     """
 
     capabilities = Capabilities(
-        shared=True, durable=True, transactions=True, sql=True, roster=True, examination=True
+        shared=True,
+        durable=True,
+        transactions=True,
+        sql=True,
+        roster=True,
+        examination=True,
+        chains=True,
     )
 
     def __init__(
@@ -199,7 +209,8 @@ class PostgresStore:
             f" FROM {{schema}}.{function}({places}) AS j"
             " LEFT JOIN {schema}._workers AS w ON w.id = j.worker"
         )
-        [text] = await self._calls.patient_row(statement, *values, self._calls.now)
+        with told_plainly():
+            [text] = await self._calls.patient_row(statement, *values, self._calls.now)
         self._waking.hint()
         changed = [] if text is None else [row.job() for row in _rows(text)]
         self._waking.hint_scheduled(changed)
@@ -239,13 +250,24 @@ class PostgresStore:
         if not settlements:
             return []
         answers = await self._settling.settle(settlements)
-        if any(lease.queue or not isinstance(outcome, Complete) for lease, outcome in settlements):
+        if any(
+            lease.queue or not isinstance(outcome, Complete) or is_linked(lease, outcome)
+            for lease, outcome in settlements
+        ):
             # A queue that goes on sends no NOTIFY: workers of this process go on with it.
             self._waking.hint()
             for (_, outcome), answer in zip(settlements, answers, strict=True):
                 if answer.state is JobState.SCHEDULED and isinstance(outcome, Fail):
                     self._waking.hint_due(outcome.delay if outcome.run_at is None else None)
+                elif isinstance(outcome, Complete):
+                    self._hint_links(outcome)
         return answers
+
+    def _hint_links(self, outcome: Complete) -> None:
+        """When jobs are due with which a chain goes on or starts."""
+        for new in (outcome.next, *(start.job for start in outcome.starts)):
+            if new is not None and (new.delay or new.run_at is not None):
+                self._waking.hint_due(new.delay / 1e6 if new.run_at is None else None)
 
     async def expire(self, leases: Sequence[Lease], max_resets: int) -> list[Settled]:
         self._calls.refuse_closed()
@@ -255,9 +277,10 @@ class PostgresStore:
 
     async def note(self, lease: Lease, note: Note) -> Verdict:
         [verdict] = await self._calls.row(
-            "SELECT {schema}._note(%s, %s, %s::json, %s::json, %s, %s)",
+            "SELECT {schema}._note(%s, %s, %s, %s::json, %s::json, %s, %s)",
             lease.job_id,
             lease.token,
+            lease.chain,
             note.progress,
             note.entry,
             MAX_LOG,
@@ -322,11 +345,18 @@ class PostgresStore:
             due = pause if due is None else min(due, pause)
         return None if due is None else max(0.0, float(due))
 
-    async def prune(self, limit: int) -> int:
+    async def prune(
+        self,
+        limit: int,
+        keep_chains: float = KEEP_CHAINS,
+        keep_failed_chains: float = KEEP_FAILED_CHAINS,
+    ) -> int:
         [count] = await self._calls.row(
-            "SELECT {schema}._prune(%s::integer, %s::float8, %s)",
+            "SELECT {schema}._prune(%s::integer, %s::float8, %s::float8, %s::float8, %s)",
             limit,
             CANCELLED_KEPT,
+            keep_chains,
+            keep_failed_chains,
             self._calls.now,
         )
         return int(count)
@@ -352,18 +382,19 @@ class PostgresStore:
         jobs: Sequence[NewJob],
         tenant: str = DEFAULT_TENANT,
     ) -> Fired:
-        is_keyed = any(job.key is not None for job in jobs)
+        is_keyed = any(job.key is not None or job.blockers for job in jobs)
         call = self._calls.patient_row if is_keyed else self._calls.row
-        verdict, floor_at = await call(
-            "SELECT verdict, floor_micros FROM {schema}._fire(%s, %s, %s, %s, %s, %s, %s)",
-            tenant,
-            identifier,
-            to_datetime(expected),
-            to_datetime(until),
-            encode_jobs(jobs),
-            is_keyed,
-            self._calls.now,
-        )
+        with told_plainly():
+            verdict, floor_at = await call(
+                "SELECT verdict, floor_micros FROM {schema}._fire(%s, %s, %s, %s, %s, %s, %s)",
+                tenant,
+                identifier,
+                to_datetime(expected),
+                to_datetime(until),
+                encode_jobs(jobs),
+                is_keyed,
+                self._calls.now,
+            )
         self._waking.hint_here()
         if any(job.delay or (job.run_at or 0) > until for job in jobs):
             self._waking.hint_due(None)

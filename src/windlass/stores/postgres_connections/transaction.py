@@ -11,9 +11,15 @@ import psycopg
 from psycopg import errors, pq
 from psycopg.rows import tuple_row
 
-from windlass.errors import LeaseLostError, OutcomeUnknownError, StoreBusyError, StoreError
+from windlass.errors import (
+    LeaseLostError,
+    OutcomeUnknownError,
+    StoreBusyError,
+    StoreError,
+    ValidationError,
+)
 from windlass.store.fetched import fetched
-from windlass.store.records import Outcome, Verdict
+from windlass.store.records import Outcome, Settled, Verdict
 from windlass.stores.postgres_connections.address import ServerAddress
 from windlass.stores.postgres_connections.call_threads import fetch_row, fetch_rows, read_committed
 from windlass.stores.postgres_connections.failures import is_lost, translate
@@ -31,7 +37,7 @@ class Ending(Protocol):
 
     job_id: int
 
-    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Verdict, str]:
+    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Settled, str]:
         """What became of it, and what the server calls this transaction."""
 
     def is_running(self, connection: psycopg.Connection[Any]) -> bool:
@@ -63,31 +69,34 @@ class PostgresTransaction:
 
     def complete(self, outcome: Outcome) -> None:
         job_id = self._ending.job_id
-        verdict = self._settle(outcome)
+        settled = self._settle(outcome)
         end = time.monotonic() + _BUSY_LIMIT
-        while verdict is Verdict.BUSY:
+        while settled.verdict is Verdict.BUSY:
             if time.monotonic() > end:
                 raise StoreBusyError(f"an open transaction holds job {job_id}; nothing was written")
             time.sleep(_BUSY_PAUSE)
-            verdict = self._settle(outcome)
-        if verdict is not Verdict.APPLIED:
-            self.lost = True
-            raise LeaseLostError(
-                f"job {job_id} is no longer held by this delivery"
-                f" ({verdict}); its transaction is rolled back"
-            )
+            settled = self._settle(outcome)
+        if settled.verdict is Verdict.APPLIED:
+            return
+        self.lost = True
+        if settled.reason is not None:
+            raise ValidationError(settled.reason, field="blockers")
+        raise LeaseLostError(
+            f"job {job_id} is no longer held by this delivery"
+            f" ({settled.verdict}); its transaction is rolled back"
+        )
 
-    def _settle(self, outcome: Outcome) -> Verdict:
+    def _settle(self, outcome: Outcome) -> Settled:
         try:
             # A plain cursor, since those of a caller's own pool may have another syntax.
             with (
                 self._guard.ours(),
                 psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor,
             ):
-                verdict, self.number = self._ending.settle(cursor, outcome)
+                settled, self.number = self._ending.settle(cursor, outcome)
         except psycopg.Error as error:
             raise translate(error, self._where) from error
-        return verdict
+        return settled
 
 
 @contextmanager

@@ -91,7 +91,7 @@ class RowEnding:
         self._where = where
         self._now = now
 
-    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Verdict, str]:
+    def settle(self, cursor: psycopg.Cursor[Any], outcome: Outcome) -> tuple[Settled, str]:
         values = settle_values([(self._lease, outcome)], self._now())
         try:
             cursor.execute(self._statements.settle, values)
@@ -100,7 +100,7 @@ class RowEnding:
         [word] = [word for _, word in cursor.fetchall()]
         cursor.execute("SELECT pg_current_xact_id()::text")
         [number] = cursor.fetchone() or ("",)
-        return settled(word).verdict, number
+        return settled(word), number
 
     def is_running(self, connection: psycopg.Connection[Any]) -> bool:
         values = {

@@ -543,7 +543,7 @@ async def jobs_that_go_on_stay_in_their_tenant(kit: Kit) -> None:
     lease = await kit.take()
     starts = (kit.new_chain("u", tenant="acme"),)
     await kit.settle(lease, Complete(next=kit.new("u", tenant="acme"), starts=starts))
-    leases = await kit.claim(tasks=["u"], tenants=["acme"])
+    leases = await kit.claim(tasks=["u"], tenants=("acme",))
     assert {lease.tenant for lease in leases} == {"acme"}
     assert len(leases) == 2
     assert (await kit.chain(chain.id)).tenant == "acme"

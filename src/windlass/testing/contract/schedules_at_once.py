@@ -51,7 +51,7 @@ async def everybody_goes_on_from_where_it_is(kit: Kit) -> None:
 
     async def work(number: int, store: Store) -> int:
         place, applied = floor, 0
-        while batch := [instant for instant in instants if instant > place][: number + 1]:
+        while batch := [instant for instant in instants if instant > place][: number + 2]:
             news = [kit.new(payload=str(instant), run_at=instant) for instant in batch]
             answer = await store.fire("s", place, batch[-1], news)
             assert answer.verdict in (FireVerdict.APPLIED, FireVerdict.LOST)

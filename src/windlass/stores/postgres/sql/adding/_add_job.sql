@@ -39,6 +39,9 @@ BEGIN
           {begun_anew},
           run_at = r.due, revision = j.revision + 1, updated_at = _at, state = new_state
         WHERE j.id = new_id;
+        IF old.blockers_total IS NOT NULL THEN
+          PERFORM {schema}._drop_blockers(ARRAY[old.id]);
+        END IF;
         IF old.queue IS NOT NULL AND (old.state = 'ready' OR old.holds) THEN
           PERFORM {schema}._ring(ARRAY[old.tenant], ARRAY[old.queue]);
         END IF;

@@ -10,12 +10,14 @@ DECLARE
   queues text[];
   requests {schema}._request[];
   mode text;
+  is_blocked boolean;
 BEGIN
   IF _is_keyed THEN
     SELECT
       array_agg({request_of_new} ORDER BY x.place),
-      CASE WHEN min(d.mode) = max(d.mode) THEN min(d.mode) END
-    INTO requests, mode
+      CASE WHEN min(d.mode) = max(d.mode) THEN min(d.mode) END,
+      bool_or(x.blockers <> '{}')
+    INTO requests, mode, is_blocked
     FROM ROWS FROM (json_to_recordset(_jobs) AS ({new_typed}))
       WITH ORDINALITY AS x ({new_names}, place)
     CROSS JOIN LATERAL (
@@ -24,7 +26,14 @@ BEGIN
         _at + coalesce(x.delay, 0) * interval '1 microsecond'
       )) AS due
     ) AS d;
-    RETURN {schema}._add_keyed(requests, mode, _at);
+    IF is_blocked THEN
+      PERFORM {schema}._require_chains(_jobs);
+    END IF;
+    ids := {schema}._add_keyed(requests, mode, _at);
+    IF is_blocked THEN
+      PERFORM {schema}._block(_jobs, ids, _at);
+    END IF;
+    RETURN ids;
   END IF;
   WITH added AS (
     INSERT INTO {schema}._jobs AS j ({carried}, run_at, created_at, updated_at, state)

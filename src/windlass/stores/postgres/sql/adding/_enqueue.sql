@@ -1,6 +1,7 @@
 -- Add jobs for Python: a JSON array of them (`_add_jobs`), or an object where they differ in nothing but
--- their payloads (`_add_alike`). The answer is the instant and the ids; where some have keys, and may
--- have been there before, also the whole rows.
+-- their payloads (`_add_alike`), or where they have no keys and some wait for chains (`_add_linked`). The
+-- answer is the instant and the ids; where some have keys, and may have been there before, or wait for
+-- chains, `_is_keyed` asks for the whole rows.
 CREATE OR REPLACE FUNCTION {schema}._enqueue(
   _jobs text, _is_keyed boolean, _now timestamptz DEFAULT NULL,
   OUT at_micros bigint, OUT ids bigint[], OUT jobs text
@@ -18,8 +19,11 @@ BEGIN
     PERFORM set_config('lock_timeout', '20s', true);
   END IF;
   at_micros := {schema}._micros(at);
-  ids := CASE WHEN starts_with(_jobs, '{') THEN {schema}._add_alike(_jobs::json, at)
-    ELSE {schema}._add_jobs(_jobs::json, _is_keyed, at) END;
+  ids := CASE
+    WHEN starts_with(_jobs, '{"links"') THEN {schema}._add_linked(_jobs::json, at)
+    WHEN starts_with(_jobs, '{') THEN {schema}._add_alike(_jobs::json, at)
+    ELSE {schema}._add_jobs(_jobs::json, _is_keyed, at)
+  END;
   IF _is_keyed THEN
     SELECT json_agg({schema}._row(j, w.name) ORDER BY x.place)::text INTO jobs
     FROM unnest(ids) WITH ORDINALITY AS x (id, place) JOIN {schema}._jobs AS j ON j.id = x.id

@@ -5,7 +5,8 @@
 -- other.
 --
 -- `_write_any` changes the jobs that have these keys. NULL in its answer are those that are left, but
--- locked: jobs that run, that are the head of a queue or hold it, or whose key comes for the second time.
+-- locked: jobs that run, that are the head of a queue or hold it, that wait for chains, or whose key
+-- comes for the second time.
 -- `_write_new` only adds, and fails with unique_violation where a key is there: a third less work,
 -- since ON CONFLICT writes each row before it knows.
 CREATE OR REPLACE FUNCTION {schema}._write_{n}(
@@ -54,6 +55,7 @@ BEGIN
         ELSE excluded.state
       END
     WHERE j.state <> 'running' AND (j.state <> 'ready' OR j.queue IS NULL) AND NOT j.holds
+      AND j.blockers_total IS NULL
     -- end
     RETURNING j.id, j.key, j.tenant, j.queue, j.state, j.run_at
   )

@@ -85,7 +85,7 @@ BEGIN
     _tasks := {schema}._all_tasks(_tenants);
   END IF;
   IF is_rung THEN
-    admission := {schema}._admit(_tenants, _tasks, _limit, _forbidden, _bell);
+    admission := {schema}._admit(_tenants, _tasks, _limit, _forbidden, _bell, at);
     heads := admission.heads;
     kept_bells := admission.kept;
     is_more := admission.is_more;

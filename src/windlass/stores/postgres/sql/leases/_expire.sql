@@ -1,7 +1,7 @@
 -- Take single deliveries back as `_reap` does those of dead workers, each if and only if its token owns
 -- the job. The state or the refusal of each, in their order.
 CREATE OR REPLACE FUNCTION {schema}._expire(
-  _ids bigint[], _tokens bigint[], _max_resets integer, _now timestamptz DEFAULT NULL
+  _ids bigint[], _tokens bigint[], _chains bigint[], _max_resets integer, _now timestamptz DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off
 AS $$
@@ -21,11 +21,11 @@ BEGIN
   FROM {schema}._take_back(doomed, _max_resets, at) AS t;
   RETURN (
     SELECT json_agg(coalesce(
-      CASE WHEN y.is_first THEN states ->> y.id::text END, {schema}._refusal(y.id, y.token)
+      CASE WHEN y.is_first THEN states ->> y.id::text END, {schema}._refusal(y.id, y.token, y.chain)
     ) ORDER BY y.place)
     FROM (
       SELECT x.*, row_number() OVER (PARTITION BY x.id ORDER BY x.place) = 1 AS is_first
-      FROM unnest(_ids, _tokens) WITH ORDINALITY AS x (id, token, place)
+      FROM unnest(_ids, _tokens, _chains) WITH ORDINALITY AS x (id, token, chain, place)
     ) AS y
   );
 END $$;

@@ -1,7 +1,7 @@
 -- A sign of life for all a worker holds; `_extend` [[id, token, seconds], …] gives single jobs an
 -- end of their own, never an earlier one. 'locked' are those that could not be given it now.
 CREATE OR REPLACE FUNCTION {schema}._renew(
-  _worker text, _lease float8, _ids bigint[], _tokens bigint[], _extend json,
+  _worker text, _lease float8, _ids bigint[], _tokens bigint[], _chains bigint[], _extend json,
   _now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, answer text) LANGUAGE plpgsql
 SET lock_timeout = '2s'
@@ -43,5 +43,5 @@ BEGIN
       RETURN NEXT;
     END IF;
   END LOOP;
-  RETURN QUERY SELECT * FROM {schema}._check(_ids, _tokens, _now);
+  RETURN QUERY SELECT * FROM {schema}._check(_ids, _tokens, _chains, _now);
 END $$;

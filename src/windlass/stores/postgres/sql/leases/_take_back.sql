@@ -39,7 +39,10 @@ BEGIN
   LOOP
     IF j.finished_at IS NOT NULL THEN
       PERFORM {schema}._ended(
-        ARRAY[j.id], ARRAY[j.tenant], CASE WHEN j.queue IS NOT NULL THEN ARRAY[j.queue] END);
+        ARRAY[j.id], ARRAY[j.tenant], CASE WHEN j.queue IS NOT NULL THEN ARRAY[j.queue] END,
+        CASE WHEN j.chain IS NOT NULL THEN ARRAY[
+          {schema}._end_of_chain(j, j.state, NULL, NULL)] END,
+        _at);
     ELSIF j.queue IS NOT NULL THEN
       PERFORM {schema}._ring(ARRAY[j.tenant], ARRAY[j.queue]);
     END IF;

@@ -21,6 +21,13 @@ BEGIN
   END IF;
   SELECT u.locked, u.tenants, u.queues INTO _ids, tenants, queues
   FROM {schema}._unbatch(_ids, false) AS u;
+  IF EXISTS (
+    SELECT FROM {schema}._jobs AS k
+    WHERE k.id = ANY (_ids) AND (k.chain IS NOT NULL OR k.blockers_total IS NOT NULL)
+  ) THEN
+    RETURN QUERY SELECT c.* FROM {schema}._change_linked(_ids, _edit, _at, tenants, queues) AS c;
+    RETURN;
+  END IF;
   IF _edit.kind = 'reschedule' THEN
     PERFORM {schema}._announce(tenants, queues, queues IS NOT NULL, false);
   ELSE

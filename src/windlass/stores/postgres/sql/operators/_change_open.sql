@@ -32,6 +32,7 @@ BEGIN
       state = CASE
         WHEN k.state = 'failed' AND _edit.attempts IS NULL OR coalesce(_edit.attempts, k.attempts)
           >= coalesce(_edit.max_attempts, k.max_attempts, {max_attempts}) THEN 'failed'
+        WHEN k.state = 'blocked' THEN 'blocked'
         ELSE {schema}._due_state(coalesce(_edit.run_at, k.run_at), k.queue, _at)
       END,
       finished_at = CASE

@@ -7,6 +7,7 @@ DECLARE
   gone bigint[];
   tenants text[];
   queues text[];
+  waited bigint[];
 BEGIN
   WITH deleted AS (
     DELETE FROM {schema}._jobs AS j WHERE j.ctid = ANY (ARRAY(
@@ -14,11 +15,13 @@ BEGIN
       WHERE o.state = 'failed' AND (_tenant IS NULL OR o.tenant = _tenant)
       ORDER BY o.finished_at LIMIT _limit FOR UPDATE SKIP LOCKED
     ))
-    RETURNING j.id, j.tenant, {schema}._freed(j) AS queue
+    RETURNING j.id, j.tenant, j.blockers_total, {schema}._freed(j) AS queue
   )
   SELECT array_agg(d.id), array_agg(d.tenant) FILTER (WHERE d.queue IS NOT NULL),
-    array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL)
-  INTO gone, tenants, queues FROM deleted AS d;
+    array_agg(d.queue) FILTER (WHERE d.queue IS NOT NULL),
+    array_agg(d.id) FILTER (WHERE d.blockers_total IS NOT NULL)
+  INTO gone, tenants, queues, waited FROM deleted AS d;
+  PERFORM {schema}._drop_blockers(waited);
   PERFORM pg_notify({channel}, '') WHERE {schema}._ended(gone, tenants, queues);
   RETURN coalesce(cardinality(gone), 0);
 END $$;

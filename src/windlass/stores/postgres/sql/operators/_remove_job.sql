@@ -18,6 +18,9 @@ BEGIN
     WHERE k.id = j.id RETURNING k.* INTO j;
   ELSE
     DELETE FROM {schema}._jobs AS k WHERE k.id = j.id;
+    IF j.blockers_total IS NOT NULL THEN
+      PERFORM {schema}._drop_blockers(ARRAY[j.id]);
+    END IF;
     PERFORM pg_notify({channel}, '') WHERE {schema}._ended(
       ARRAY[j.id], ARRAY[j.tenant], nullif(ARRAY[{schema}._freed(j)], '{NULL}'));
   END IF;

@@ -11,11 +11,12 @@
 -- by an open transaction. These stay as they are, so that nothing is written for as long as it
 -- takes, and `last`, the last bell read, lies behind them. Only bells of `_tenants` (NULL among them
 -- stands for all but the default one) after `_after` are looked for.
+-- Bells without queues, about jobs and chains, are answered by `_answer_bells`.
 -- There are no more looks than it takes to find `_limit` heads, and never more than four.
 -- `is_more` says that there is more to answer: another claim is at it, or there were too many.
 CREATE OR REPLACE FUNCTION {schema}._admit(
   _tenants text[], _tasks text[], _limit integer, _forbidden text[], _after bigint,
-  OUT is_more boolean, OUT heads tid[], OUT bells bigint[], OUT admitted bigint[],
+  _at timestamptz, OUT is_more boolean, OUT heads tid[], OUT bells bigint[], OUT admitted bigint[],
   OUT heard bigint[], OUT kept bigint[], OUT last bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
@@ -36,6 +37,8 @@ DECLARE
   unanswered bigint[];
   unanswered_queues text[];
   unanswered_owners text[];
+  linked bigint[];
+  answered record;
 BEGIN
   is_more := false;
   heads := '{}';
@@ -51,8 +54,8 @@ BEGIN
   is_paused := EXISTS (SELECT FROM {schema}._paused);  -- it stays so: pauses need the latch
   FOR look IN 1 .. 4 LOOP
     SELECT count(*) = most, coalesce(max(f.n), last), array_agg(f.n), array_agg(f.tenant),
-      array_agg(f.queue)
-    INTO is_more, last, numbers, owners, rung FROM (
+      array_agg(f.queue), array_agg(f.n) FILTER (WHERE f.queue IS NULL)
+    INTO is_more, last, numbers, owners, rung, linked FROM (
       SELECT r.* FROM unnest(_tenants) AS t (name) CROSS JOIN LATERAL (
         (SELECT b.n, b.tenant, b.queue FROM {schema}._bells AS b
          WHERE b.tenant = '' AND t.name = '' AND b.n > last ORDER BY b.n LIMIT most)
@@ -65,6 +68,13 @@ BEGIN
       ) AS r ORDER BY r.n LIMIT most
     ) AS f;
     heard := heard || numbers;
+    IF linked IS NOT NULL THEN
+      answered := {schema}._answer_bells(linked, _at);
+      kept := kept || answered.kept;
+      is_more := is_more OR answered.is_more;
+      SELECT array_agg(u.n), array_agg(u.tenant), array_agg(u.name) INTO numbers, owners, rung
+      FROM unnest(numbers, owners, rung) AS u (n, tenant, name) WHERE u.name IS NOT NULL;
+    END IF;
     IF is_paused THEN
       SELECT array_agg(u.n), array_agg(u.tenant), array_agg(u.name) INTO numbers, owners, rung
       FROM unnest(numbers, owners, rung) AS u (n, tenant, name)

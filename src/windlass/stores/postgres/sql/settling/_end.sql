@@ -11,6 +11,8 @@ BEGIN
     IF kept > 0 THEN
       j.keep := kept;
       PERFORM {schema}._file(j, o.output, at);
+    ELSIF j.blockers_total IS NOT NULL THEN
+      PERFORM {schema}._drop_blockers(ARRAY[j.id]);
     END IF;
     new_state := 'completed';
   ELSE
@@ -70,7 +72,10 @@ BEGIN
   END IF;
   IF new_state IN ('completed', 'failed', 'cancelled') THEN
     PERFORM {schema}._ended(
-      ARRAY[j.id], ARRAY[j.tenant], CASE WHEN j.queue IS NOT NULL THEN ARRAY[j.queue] END);
+      ARRAY[j.id], ARRAY[j.tenant], CASE WHEN j.queue IS NOT NULL THEN ARRAY[j.queue] END,
+      CASE WHEN j.chain IS NOT NULL THEN ARRAY[
+        {schema}._end_of_chain(j, new_state, o.output, j.token)] END,
+      at);
   ELSIF j.queue IS NOT NULL THEN
     PERFORM {schema}._ring(ARRAY[j.tenant], ARRAY[j.queue]);
   END IF;

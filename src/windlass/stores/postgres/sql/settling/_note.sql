@@ -1,6 +1,6 @@
 -- What a running job says of itself. The last `_most` entries of its log are kept.
 CREATE OR REPLACE FUNCTION {schema}._note(
-  _id bigint, _token bigint, _progress json, _entry json, _most integer,
+  _id bigint, _token bigint, _chain bigint, _progress json, _entry json, _most integer,
   _now timestamptz DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -10,7 +10,7 @@ BEGIN
   SELECT k.* INTO j FROM {schema}._jobs AS k
   WHERE k.id = _id AND k.token = _token AND k.state = 'running' FOR NO KEY UPDATE SKIP LOCKED;
   IF NOT FOUND THEN
-    RETURN {schema}._refusal(_id, _token);
+    RETURN {schema}._refusal(_id, _token, _chain);
   END IF;
   UPDATE {schema}._jobs AS k SET
     progress = coalesce(_progress, k.progress),

@@ -1,7 +1,7 @@
 -- End deliveries, each if and only if its token owns the job. `_ids` and `_tokens` are completed;
 -- `_keeps` are the seconds to keep each for where it says nothing itself, and `_outputs` their
--- outputs (both NULL where none is to be kept); `_others` are {id, token} and an `_outcome`, done
--- one by one. Answers NULL where all were completed, else an array with the state or the refusal
+-- outputs (both NULL where none is to be kept); `_others` are {id, token, chain} and an `_outcome`,
+-- done one by one. Jobs that belong to chains, or waited for some, are completed by `_settle_linked`. Answers NULL where all were completed, else an array with the state or the refusal
 -- of each of `_ids` and then of `_others`.
 --
 -- The quick way deletes without looking for locks. If another transaction has locked a row, it
@@ -91,8 +91,8 @@ BEGIN
     FROM json_to_recordset(_others::json) AS x (id bigint, token bigint);
   END IF;
   FOR other IN
-    SELECT x.id, x.token, json_populate_record(NULL::{schema}._outcome, x.outcome) AS outcome
-    FROM json_to_recordset(_others::json) AS x (id bigint, token bigint, outcome json)
+    SELECT x.id, x.token, x.chain, json_populate_record(NULL::{schema}._outcome, x.outcome) AS outcome
+    FROM json_to_recordset(_others::json) AS x (id bigint, token bigint, chain bigint, outcome json)
   LOOP
     SELECT k.* INTO j FROM {schema}._jobs AS k
     WHERE k.id = other.id AND k.token = other.token AND k.state = 'running'
@@ -100,7 +100,7 @@ BEGIN
     IF FOUND THEN
       answers := answers || {schema}._end(j, other.outcome, at)::text;
     ELSE
-      answers := answers || {schema}._refusal(other.id, other.token);
+      answers := answers || {schema}._refusal(other.id, other.token, other.chain);
     END IF;
   END LOOP;
   RETURN array_to_json(answers)::text;

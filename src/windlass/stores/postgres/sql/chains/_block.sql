@@ -1,0 +1,35 @@
+-- Jobs that were just added or replaced by their keys wait for the chains they name: `_jobs` as `_add_jobs`
+-- has them, with their `_ids`. Of two with one key the last counts. A job that was there already, and
+-- was only asked for again, stays as it is: its revision is above that of a new one.
+CREATE OR REPLACE FUNCTION {schema}._block(_jobs json, _ids bigint[], _at timestamptz) RETURNS void
+LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $$
+DECLARE
+  new record;
+  blocked bigint[] := '{}';
+BEGIN
+  FOR new IN
+    SELECT x.id, x.blockers FROM (
+      SELECT DISTINCT ON (y.id) y.id, r.blockers, r.key_mode
+      FROM ROWS FROM (json_to_recordset(_jobs) AS (blockers bigint[], key_mode text))
+        WITH ORDINALITY AS r (blockers, key_mode, place)
+      CROSS JOIN LATERAL (SELECT _ids[r.place] AS id) AS y
+      ORDER BY y.id, r.place DESC
+    ) AS x
+    JOIN {schema}._jobs AS j ON j.id = x.id
+    WHERE x.blockers <> '{}' AND (j.revision = 0 OR x.key_mode IS DISTINCT FROM 'unsafe_dedupe')
+  LOOP
+    INSERT INTO {schema}._blockers (job, place, chain)
+    SELECT new.id, r.n - 1, r.chain
+    FROM unnest(new.blockers) WITH ORDINALITY AS r (chain, n);
+    UPDATE {schema}._jobs AS j SET
+      state = 'blocked', blockers_open = n.count, blockers_total = n.count
+    FROM (
+      SELECT count(DISTINCT r.chain) AS count FROM unnest(new.blockers) AS r (chain)
+    ) AS n
+    WHERE j.id = new.id;
+    blocked := blocked || new.id;
+  END LOOP;
+  PERFORM {schema}._stand(blocked, _at);
+END $$;

@@ -1,0 +1,30 @@
+-- Failed jobs among these pairs of jobs and chains, which the caller has locked, wait again where the
+-- chain because of which they failed is open. It was opened again by one that could not lock the job,
+-- or had not seen it. Answers bells that must stay: where the key of a job's own chain is being taken
+-- just now, it is not waited for.
+CREATE OR REPLACE FUNCTION {schema}._look_back(
+  _numbers bigint[], _jobs bigint[], _pair_jobs bigint[], _pair_chains bigint[], _at timestamptz
+) RETURNS bigint[] LANGUAGE plpgsql
+SET lock_timeout = '5ms'
+AS $$
+DECLARE
+  back bigint[];
+BEGIN
+  back := ARRAY(
+    SELECT DISTINCT j.id FROM unnest(_pair_jobs, _pair_chains) AS p (job, chain)
+    JOIN {schema}._jobs AS j ON j.id = p.job AND j.state = 'failed'
+    JOIN {schema}._blockers AS b ON b.chain = p.chain AND b.job = p.job AND b.state = 'failed'
+    JOIN {schema}._chains AS c ON c.id = p.chain AND c.state = 'open'
+  );
+  IF back = '{}' THEN
+    RETURN back;
+  END IF;
+  BEGIN
+    PERFORM {schema}._reopen({schema}._restore(back, _at), _at);
+  EXCEPTION WHEN lock_not_available OR serialization_failure THEN
+    RETURN ARRAY(
+      SELECT b.n FROM unnest(_numbers, _jobs) AS b (n, job) WHERE b.job = ANY (back)
+    );
+  END;
+  RETURN '{}';
+END $$;

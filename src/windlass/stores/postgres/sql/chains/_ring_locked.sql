@@ -1,0 +1,16 @@
+-- Of these pairs of jobs and chains, those whose jobs are among `_locked`. Of the others, jobs that are
+-- blocked were locked by another transaction: a claim is to tell them.
+CREATE OR REPLACE FUNCTION {schema}._ring_locked(
+  _jobs bigint[], _chains bigint[], _locked bigint[], OUT jobs bigint[], OUT chains bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+  ours int8multirange := {schema}._spans(_locked);
+BEGIN
+  INSERT INTO {schema}._bells (tenant, job, chain, rung_at)
+  SELECT DISTINCT j.tenant, j.id, p.chain, clock_timestamp()
+  FROM unnest(_jobs, _chains) AS p (job, chain) JOIN {schema}._jobs AS j ON j.id = p.job
+  WHERE NOT ours @> p.job AND j.state = 'blocked';
+  PERFORM pg_notify({channel}, '') WHERE FOUND;
+  SELECT array_agg(p.job), array_agg(p.chain) INTO jobs, chains
+  FROM unnest(_jobs, _chains) AS p (job, chain) WHERE ours @> p.job;
+END $$;

@@ -1,0 +1,21 @@
+-- These chains, each with its current job, or its last one where that is kept: a JSON array of pairs,
+-- in the order given. Unknown ids are passed over.
+CREATE OR REPLACE FUNCTION {schema}._show_chains(_ids bigint[]) RETURNS text
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+BEGIN
+  RETURN (
+    SELECT '[' || string_agg(
+      json_build_array({schema}._chain_row(c), coalesce(
+        (SELECT {schema}._row(t, (SELECT w.name FROM {schema}._workers AS w WHERE w.id = t.worker))
+         FROM {schema}._jobs AS j
+         CROSS JOIN LATERAL {schema}._as_seen(j) AS t
+         WHERE j.chain = c.id ORDER BY j.step DESC LIMIT 1),
+        (SELECT {schema}._history_row(h) FROM {schema}._history AS h
+         WHERE h.chain = c.id AND c.state = 'completed' ORDER BY h.step DESC LIMIT 1)
+      ))::text, ',' ORDER BY x.place) || ']'
+    FROM unnest(_ids) WITH ORDINALITY AS x (id, place)
+    JOIN {schema}._chains AS c ON c.id = x.id
+  );
+END $$;

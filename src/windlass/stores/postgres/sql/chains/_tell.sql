@@ -1,0 +1,52 @@
+-- Tell the jobs that wait for these chains, which have ended, of each chain those after the job in
+-- `_afters`. What follows is told too, and so on along the line, without recursion.
+--
+-- A job that another transaction has locked is not waited for: a bell for it and the chain has a claim
+-- do it. Of each chain no more jobs are told than make a short call; the rest goes on by a bell.
+--
+-- The rows of the jobs are locked before it is looked how they stand: what an end that came before
+-- has counted down is seen then.
+CREATE OR REPLACE FUNCTION {schema}._tell(_chains bigint[], _afters bigint[], _at timestamptz)
+RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+  most integer;
+  told integer := 0;
+  jobs bigint[];
+  chains bigint[];
+  locked bigint[];
+  failed bigint[];
+BEGIN
+  WHILE _chains <> '{}' LOOP
+    most := greatest({told_each}, {told_at_once} / cardinality(_chains));
+    SELECT array_agg(p.job), array_agg(c.id) INTO jobs, chains
+    FROM unnest(_chains, _afters) AS c (id, after)
+    CROSS JOIN LATERAL (
+      SELECT b.job FROM {schema}._blockers AS b
+      WHERE b.chain = c.id AND b.job > coalesce(c.after, 0) AND b.state = 'open'
+      ORDER BY b.job LIMIT most
+    ) AS p;
+    EXIT WHEN jobs IS NULL;
+    IF cardinality(jobs) >= most THEN
+      PERFORM {schema}._ring_on(jobs, chains, most);
+    END IF;
+    locked := ARRAY(
+      SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (jobs) AND j.state = 'blocked'
+      ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
+    );
+    IF cardinality(locked) < (SELECT count(DISTINCT x.job) FROM unnest(jobs) AS x (job)) THEN
+      SELECT t.jobs, t.chains INTO jobs, chains
+      FROM {schema}._ring_locked(jobs, chains, locked) AS t;
+    END IF;
+    failed := {schema}._hear(jobs, chains, _at, false);
+    told := told + cardinality(locked);
+    _chains := {schema}._write_ends({schema}._ends_of(failed), _at);
+    _afters := NULL;
+    IF told >= {told_at_once} THEN
+      PERFORM {schema}._ring_chains(_chains);
+      EXIT;
+    END IF;
+  END LOOP;
+END $$;
