@@ -49,6 +49,8 @@ class Delivery(msgspec.Struct, eq=False):
     and stays set once it has committed. From then on the delivery is not cancelled: the code after
     the block must run, and the store's answer that the job is gone tells of this very commit.
 
+    `goes_on` is set where that transaction lets the job's chain go on.
+
     `is_refused` is set once it was logged that the database refuses its outcome.
 
     `remains` is the thread that a plain function runs in. It cannot be stopped, so the delivery
@@ -71,6 +73,7 @@ class Delivery(msgspec.Struct, eq=False):
     stopped: AbortReason | None = None
     is_over: bool = False
     settled_inside: bool = False
+    goes_on: bool = False
     is_fenced: bool = False
     is_refused: bool = False
     keep: float | None = None

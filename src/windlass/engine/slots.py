@@ -20,6 +20,7 @@ import msgspec
 
 from windlass.engine import forking, outcomes
 from windlass.engine.asks import Asks, may_follow
+from windlass.engine.blockers import with_blockers
 from windlass.engine.delivery import Delivery
 from windlass.engine.demand import Load
 from windlass.engine.handler import EngineHandler, Run, TaskPlan, Waiting, begin, maybe_await
@@ -463,6 +464,8 @@ class Slots:
         if self._pre_handle is not None:
             run = self._after_hook(plan.run)
             plan = msgspec.structs.replace(plan, run=run, is_bare=False)
+        if not plan.is_bare and self._around.store.capabilities.chains:
+            plan = msgspec.structs.replace(plan, run=with_blockers(plan.run))
         self._plans[task] = plan
         return plan
 

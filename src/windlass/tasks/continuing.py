@@ -87,12 +87,18 @@ def _reference(blocker: Any, delivery: object) -> int:
 
 @contextmanager
 def payloads_of_others() -> Iterator[None]:
-    """A payload that does not fit the next task fails the attempt. That a job's own payload does
-    not fit is another matter, a PayloadError: no attempt can help then."""
+    """A payload that does not fit the next task, or an output that is not JSON, fails the attempt.
+    That a job's own payload does not fit is another matter, a PayloadError: no attempt can help
+    then."""
     try:
         yield
     except PayloadError as error:
         raise ValidationError(str(error), field=error.field) from error
+
+
+def not_json(error: Exception) -> str:
+    """Why the attempt of a chain's job fails whose output cannot be stored."""
+    return f"the output of a chain's job must be JSON: {error}"
 
 
 def completion(

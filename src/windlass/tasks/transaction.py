@@ -14,7 +14,7 @@ from windlass.store.records import Lease, NewChain
 from windlass.tasks.abort import Abort
 from windlass.tasks.awaited import OwnThread
 from windlass.tasks.connection import entered, is_on_a_loop
-from windlass.tasks.continuing import Continuation, completion
+from windlass.tasks.continuing import Continuation, completion, payloads_of_others
 
 
 class Completable(Protocol):
@@ -25,6 +25,8 @@ class Completable(Protocol):
     """How long the completed job is kept where the job itself does not say."""
     starts: list[NewChain] | None
     """Chains that start when the delivery completes."""
+    goes_on: bool
+    """Whether a transaction of the handler's completes the job and lets its chain go on."""
 
     @property
     def abort(self) -> Abort: ...
@@ -150,9 +152,11 @@ class SyncTransaction:
         `ctx.continue_with` returned; LeaseLostError if it is no longer ours."""
         going_on = output if isinstance(output, Continuation) else None
         is_output = output is not None and going_on is None
-        text = payloads.encode_value(output, field="output") if is_output else None
+        with payloads_of_others():  # one that is not JSON costs the attempt, not the job
+            text = payloads.encode_value(output, field="output") if is_output else None
         delivery = self._delivery
         self._inner.complete(completion(going_on, text, delivery.keep, delivery.starts))
+        delivery.goes_on = going_on is not None
         self.is_completing = True
 
 
