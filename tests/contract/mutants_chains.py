@@ -231,6 +231,41 @@ class ACycleThroughAChildIsNotSeen(MemoryStore):
             return {blocker for blocker in new.blockers if blocker > 0}
 
 
+@killed_by(
+    "blockers.a_cycle_through_a_key_that_two_chains_share_is_refused",
+)
+class AChildIsNeverTheOneBeforeIt(MemoryStore):
+    class chaining(Chaining):
+        def _waited_for_by(self, starts: Sequence[NewChain], place: int) -> Sequence[int]:
+            return super()._waited_for_by([starts[place]], 0)
+
+
+@killed_by(
+    "blockers.a_cycle_over_one_batch_is_refused",
+)
+class ABatchIsLookedAtBeforeItIsWritten(MemoryStore):
+    async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
+        scratch = type(self)(self._clock)
+        answers = []
+        for lease, outcome in settlements:
+            scratch._use(self._book.copy())
+            answers.append(scratch._settle(lease, outcome, self._clock.now()))
+        for (lease, outcome), answer in zip(settlements, answers, strict=True):
+            row = self._owned(lease)
+            if answer.reason is None and row is not None:
+                self._end(row, outcome, self._clock.now())
+        return answers
+
+
+@killed_by(
+    "blockers.no_chain_has_the_id_zero",
+)
+class TheIdZeroStandsForNoChain(MemoryStore):
+    class chaining(Chaining):
+        def _is_there(self, chain_id: int, tenant: str) -> bool:
+            return chain_id == 0 or super()._is_there(chain_id, tenant)
+
+
 # ── waiting ──
 
 
@@ -245,8 +280,8 @@ class AStepReleasesJobsThatWait(MemoryStore):
             done = ChainRow(
                 id=row.chain, state=ChainState.COMPLETED, task="", payload="{}", created_at=0
             )
-            for waiting in self._blocked_by(row.chain):
-                self._hear(waiting, row.chain, done)
+            for waiting, named in self._blocked_by(row.chain):
+                self._hear(waiting, named, done)
 
 
 @killed_by(
@@ -257,9 +292,9 @@ class AStepReleasesJobsThatWait(MemoryStore):
 )
 class TheFirstOfSeveralReleases(MemoryStore):
     class chaining(Chaining):
-        def _hear(self, row: Row, chain_id: int, chain: ChainRow | None) -> None:
+        def _hear(self, row: Row, named: Sequence[Blocker], chain: ChainRow | None) -> None:
             row.blockers_open = 1
-            super()._hear(row, chain_id, chain)
+            super()._hear(row, named, chain)
 
 
 @killed_by(
@@ -284,11 +319,10 @@ class ReleaseLooksAtAStaleSnapshot(MemoryStore):
 )
 class AnEndIsCountedForEachPlace(MemoryStore):
     class chaining(Chaining):
-        def _hear(self, row: Row, chain_id: int, chain: ChainRow | None) -> None:
-            places = [it for it in self.book.blockers(row.id) if it.chain == chain_id]
-            super()._hear(row, chain_id, chain)
-            if row.state is JobState.BLOCKED and len(places) > 1:
-                row.blockers_open = (row.blockers_open or 0) - len(places) + 1
+        def _hear(self, row: Row, named: Sequence[Blocker], chain: ChainRow | None) -> None:
+            super()._hear(row, named, chain)
+            if row.state is JobState.BLOCKED and len(named) > 1:
+                row.blockers_open = (row.blockers_open or 0) - len(named) + 1
 
 
 @killed_by(
@@ -322,9 +356,9 @@ class ACompletedChainIsWaitedFor(MemoryStore):
 )
 class AReleaseJumpsTheOrder(MemoryStore):
     class chaining(Chaining):
-        def _hear(self, row: Row, chain_id: int, chain: ChainRow | None) -> None:
+        def _hear(self, row: Row, named: Sequence[Blocker], chain: ChainRow | None) -> None:
             run_at = row.run_at
-            super()._hear(row, chain_id, chain)
+            super()._hear(row, named, chain)
             row.run_at = run_at
 
 
@@ -333,8 +367,8 @@ class AReleaseJumpsTheOrder(MemoryStore):
 )
 class AReleaseForgetsALaterRunAt(MemoryStore):
     class chaining(Chaining):
-        def _hear(self, row: Row, chain_id: int, chain: ChainRow | None) -> None:
-            super()._hear(row, chain_id, chain)
+        def _hear(self, row: Row, named: Sequence[Blocker], chain: ChainRow | None) -> None:
+            super()._hear(row, named, chain)
             if row.state is JobState.SCHEDULED:
                 row.state, row.run_at = JobState.READY, self.now
 
@@ -407,6 +441,7 @@ class AKeyAddsToItsBlockers(MemoryStore):
 @killed_by(
     "blockers.a_retry_puts_back_nothing_that_failed_by_itself",
     "blockers.a_blocked_job_is_ended_by_operators",
+    "blockers.it_is_ended_with_the_chain_it_waits_for[complete]",
 )
 class ABlockedJobCannotBeTouched(MemoryStore):
     def _may_touch(self, verb: str, row: Row) -> bool:
@@ -476,8 +511,8 @@ class AFailureStopsAfterOne(MemoryStore):
         def _close(self, row: Row, token: int | None = None) -> None:
             chain = self._end_chain(row, token)
             if chain is not None:
-                for waiting in self._blocked_by(chain.id):
-                    self._hear(waiting, chain.id, chain)
+                for waiting, named in self._blocked_by(chain.id):
+                    self._hear(waiting, named, chain)
 
 
 @killed_by(
@@ -506,8 +541,8 @@ class AFailedChainIsNeverMetByHand(MemoryStore):
 )
 class ARetryDoesNotPutDependentsBack(MemoryStore):
     class chaining(Chaining):
-        def _put_back(self, row: Row) -> None:
-            pass
+        def _put_back(self, row: Row) -> ChainRow | None:
+            return None
 
 
 @killed_by(
@@ -517,9 +552,8 @@ class ARetryDoesNotPutDependentsBack(MemoryStore):
 )
 class ARetryPutsBackDirectDependentsOnly(MemoryStore):
     class chaining(Chaining):
-        def _put_back(self, row: Row) -> None:
-            if row.chain is None:
-                super()._put_back(row)
+        def _put_back(self, row: Row) -> ChainRow | None:
+            return super()._put_back(row) if row.chain is None else None
 
 
 @killed_by(
@@ -528,10 +562,10 @@ class ARetryPutsBackDirectDependentsOnly(MemoryStore):
 )
 class ARetryPutsBackAllThatNamedTheChain(MemoryStore):
     class chaining(Chaining):
-        def _reopen(self, closed: ChainRow) -> None:
-            for it in self.book.naming(closed.id):
+        def _open(self, chain: ChainRow) -> ChainRow:
+            for it in self.book.naming(chain.id):
                 it.state = BlockerState.FAILED
-            super()._reopen(closed)
+            return super()._open(chain)
 
 
 @killed_by(
@@ -542,8 +576,8 @@ class ARetryPutsBackAllThatNamedTheChain(MemoryStore):
 )
 class ARetryLeavesTheChainFailed(MemoryStore):
     class chaining(Chaining):
-        def brought_back(self, row: Row, reopened: Collection[int] = ()) -> None:
-            super().brought_back(replace(row, chain=None), reopened)
+        def brought_back(self, rows: Sequence[Row]) -> None:
+            super().brought_back([replace(row, chain=None) for row in rows])
 
 
 @killed_by(
@@ -551,9 +585,8 @@ class ARetryLeavesTheChainFailed(MemoryStore):
 )
 class ARetriedJobWaitsForNothing(MemoryStore):
     class chaining(Chaining):
-        def brought_back(self, row: Row, reopened: Collection[int] = ()) -> None:
-            if row.chain is not None:
-                super().brought_back(row, reopened)
+        def brought_back(self, rows: Sequence[Row]) -> None:
+            super().brought_back([row for row in rows if row.chain is not None])
 
 
 @killed_by(
@@ -561,10 +594,8 @@ class ARetriedJobWaitsForNothing(MemoryStore):
 )
 class OneOfTwoFailedChainsIsEnough(MemoryStore):
     class chaining(Chaining):
-        def _weigh(
-            self, row: Row, named: Sequence[Blocker], reopened: Collection[int] = ()
-        ) -> ChainRow | None:
-            failed = super()._weigh(row, named, reopened)
+        def _weigh(self, row: Row, named: Sequence[Blocker]) -> ChainRow | None:
+            failed = super()._weigh(row, named)
             return None if any(it.state is BlockerState.OPEN for it in named) else failed
 
 
@@ -588,7 +619,83 @@ class ARetryIsCheckedOneByOne(MemoryStore):
             super().check_retry(rows)
 
 
+@killed_by(
+    "blockers.a_chain_that_stays_failed_names_the_other_one",
+)
+class AChainThatStaysFailedKeepsItsError(MemoryStore):
+    class chaining(Chaining):
+        def _put_back(self, row: Row) -> ChainRow | None:
+            chain = None if row.chain is None else self.book.chain(row.chain)
+            error = None if chain is None else chain.error
+            opened = super()._put_back(row)
+            if chain is not None and opened is None:
+                chain.error = error
+            return opened
+
+
+@killed_by(
+    "blockers.a_chain_whose_job_is_gone_is_not_retried_with_others",
+)
+class WhateverIsToBeRetriedCountsAsOpen(MemoryStore):
+    class chaining(Chaining):
+        def retry(self, chains: Sequence[ChainRow]) -> list[ChainRow]:
+            self.asked = {chain.id for chain in chains}
+            return super().retry(chains)
+
+        def check_retry(self, rows: Iterable[Row], reopened: Collection[int] = ()) -> None:
+            super().check_retry(rows, {*reopened, *getattr(self, "asked", ())})
+
+
+@killed_by(
+    "blockers.it_is_ended_with_the_chain_it_waits_for[cancel]",
+    "blockers.it_is_ended_with_the_chain_it_waits_for[fail]",
+)
+class OperatorsEndJobsOneByOne(MemoryStore):
+    def _change(self, verb: str, ids: Sequence[int], *rest: Any) -> list[Job]:
+        change = super()._change
+        return [job for each in ids for job in change(verb, [each], *rest)]
+
+
+@killed_by(
+    "blockers.a_job_that_waits_again_holds_no_queue[job]",
+    "blockers.a_job_that_waits_again_holds_no_queue[chain]",
+)
+class ABlockedJobHoldsItsQueue(MemoryStore):
+    class chaining(Chaining):
+        def _stand(self, row: Row, named: Sequence[Blocker]) -> None:
+            holds = row.holds
+            super()._stand(row, named)
+            row.holds = holds
+
+
 # ── keys ──
+
+
+@killed_by(
+    "chain_keys.two_failed_chains_of_one_key_are_not_opened_together[chain]",
+    "chain_keys.two_failed_chains_of_one_key_are_not_opened_together[job]",
+    "chain_keys.two_failed_chains_of_one_key_are_not_opened_together[reschedule]",
+)
+class KeysAreCheckedOneByOne(MemoryStore):
+    class chaining(Chaining):
+        def check_retry(self, rows: Iterable[Row], reopened: Collection[int] = ()) -> None:
+            for row in rows:
+                super().check_retry([row], reopened)
+
+
+@killed_by(
+    "chain_keys.of_two_that_could_be_put_back_one_is",
+    "chain_keys.a_chain_that_is_retried_has_its_key_before_others",
+)
+class ChainsOpenedTogetherAreNoRivals(MemoryStore):
+    class chaining(Chaining):
+        def _open(self, chain: ChainRow) -> ChainRow:
+            self.opened = {chain.id, *getattr(self, "opened", ())}
+            return super()._open(chain)
+
+        def _rival(self, chain: ChainRow) -> ChainRow | None:
+            rival = super()._rival(chain)
+            return None if rival is None or rival.id in self.opened else rival
 
 
 @killed_by(
@@ -669,7 +776,6 @@ class ASuccessorMeetsTheChainThatEnds(MemoryStore):
 
 
 @killed_by(
-    "chains.a_chain_starts_inside_a_transaction",
     "chain_keys.a_second_start_gets_the_open_chain",
 )
 class ADuplicateIsNotSaid(MemoryStore):
@@ -740,6 +846,7 @@ class NothingIsInherited(MemoryStore):
     "chain_operators.an_ended_chain_cannot_be_cancelled[completed]",
     "chain_operators.an_ended_chain_cannot_be_cancelled[failed]",
     "chain_operators.an_ended_chain_cannot_be_cancelled[cancelled]",
+    "chain_operators.chains_that_wait_for_one_another_are_cancelled_together",
 )
 class CancellingIsOneByOne(MemoryStore):
     class chaining(Chaining):
@@ -869,9 +976,9 @@ class ADeletedChainLeavesItsJobs(MemoryStore):
 )
 class ADeletedChainReleasesNothing(MemoryStore):
     class chaining(Chaining):
-        def _hear(self, row: Row, chain_id: int, chain: ChainRow | None) -> None:
+        def _hear(self, row: Row, named: Sequence[Blocker], chain: ChainRow | None) -> None:
             if chain is not None:
-                super()._hear(row, chain_id, chain)
+                super()._hear(row, named, chain)
 
 
 @killed_by(
@@ -1021,6 +1128,18 @@ class ACompletionIsNotUndone(MemoryStore):
         return _Hasty(self, lease)
 
 
+@killed_by("chains.a_chain_starts_inside_a_transaction")
+class AChainThatStartsInsideIsNotUndone(MemoryStore):
+    def transaction(self, lease: Lease) -> Any:
+        return _Starting(self, lease)
+
+
+class _Starting(MemoryTransaction):
+    def start_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
+        now = self.store._start()
+        return [self.store._seen(*it) for it in self.store._start_all(chains, now)]
+
+
 class _Hasty(MemoryTransaction):
     def complete(self, outcome: Outcome) -> None:
         super().complete(outcome)
@@ -1034,8 +1153,8 @@ class _Hasty(MemoryTransaction):
 )
 class AReleasedJobPassesItsQueue(MemoryStore):
     class chaining(Chaining):
-        def _hear(self, row: Row, chain_id: int, chain: ChainRow | None) -> None:
-            super()._hear(row, chain_id, chain)
+        def _hear(self, row: Row, named: Sequence[Blocker], chain: ChainRow | None) -> None:
+            super()._hear(row, named, chain)
             row.queue = None
 
 
@@ -1052,7 +1171,6 @@ class AReleasedJobIsNeverPaused(MemoryStore):
 
 
 @killed_by(
-    "chains.a_chain_starts_inside_a_transaction",
     "blockers.a_job_waits_for_a_chain",
     "blockers.one_end_releases_many",
     "blockers.a_chain_waits_too",
@@ -1061,9 +1179,9 @@ class AReleasedJobIsNeverPaused(MemoryStore):
 )
 class AJobAddedInTheSameInstantIsNotTold(MemoryStore):
     class chaining(Chaining):
-        def _hear(self, row: Row, chain_id: int, chain: ChainRow | None) -> None:
+        def _hear(self, row: Row, named: Sequence[Blocker], chain: ChainRow | None) -> None:
             if row.created_at != self.now:
-                super()._hear(row, chain_id, chain)
+                super()._hear(row, named, chain)
 
 
 @killed_by(
@@ -1109,3 +1227,39 @@ class WhatIsCompletedByHandIsNotKept(MemoryStore):
             super().complete(chain, completion, inherits)
             if row is not None:
                 self.book.delete_job(row)
+
+
+@killed_by(
+    "chains.an_earlier_job_that_is_kept_longer_is_not_its_last",
+)
+class AnyKeptJobIsTheLastOne(MemoryStore):
+    def _seen(self, chain: ChainRow, is_duplicate: bool = False) -> Chain[Any]:
+        jobs = self._book.chain_jobs(chain.id)
+        return chain.chain(jobs[-1].job() if jobs else None, deduplicated=is_duplicate)
+
+
+@killed_by(
+    "chains.a_delivery_that_asks_again_learns_whether_it_ended_the_chain",
+)
+class ADeliveryThatAsksAgainLearnsNothing(MemoryStore):
+    def _end_by(self, lease: Lease) -> JobState | None:
+        return None
+
+
+@killed_by(
+    "chains.a_delivery_that_asks_again_learns_whether_it_ended_the_chain",
+)
+class EveryEndIsTheDeliverysOwn(MemoryStore):
+    def _end_by(self, lease: Lease) -> JobState | None:
+        return JobState.COMPLETED if self._knows_chain(lease) else None
+
+
+@killed_by(
+    *(
+        f"chains.a_job_that_is_due_soon_is_told_of[{verb}]"
+        for verb in ("start", "next", "child", "release", "by hand", "delete")
+    ),
+)
+class WhatChainsScheduleIsNotToldOf(MemoryStore):
+    def _hint(self, jobs: Iterable[Job | Row] = ()) -> None:
+        self._hints.ready()

@@ -199,10 +199,12 @@ async def _settled(store: Any, delivery: Delivery, outcome: Outcome) -> list[Set
         told.extend(settled)
 
     settler = Settler(
-        *(store, Outage(logger), logger),
+        store,
+        Outage(logger),
+        logger,
         before=before,
         after=after,
-        refused=lambda delivery, reason: RELEASE,
+        refused=lambda delivery, reason: Fail(reason),
     )
     settler.add(delivery, outcome)
     await settler.flush()

@@ -14,7 +14,7 @@ from windlass.engine import settler
 from windlass.engine.delivery import Delivery
 from windlass.engine.outage import Outage
 from windlass.observe.logs import scoped
-from windlass.store.records import COMPLETE, RELEASE, ClaimRequest, NewJob, Settled, Verdict
+from windlass.store.records import COMPLETE, ClaimRequest, Fail, NewJob, Settled, Verdict
 
 
 @virtual
@@ -211,7 +211,7 @@ def _settler(bench: Bench, **hooks: Any) -> settler.Settler:
         scoped(None, "test"),
         before=hooks.get("before", nothing),
         after=hooks.get("after", nothing),
-        refused=lambda delivery, reason: RELEASE,
+        refused=lambda delivery, reason: Fail(reason),
     )
 
 

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from tests.simulation.plan import LEASE, Act
 from windlass.clock import Clock
@@ -19,6 +19,7 @@ from windlass.model import payload as payloads
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store.records import (
+    COMPLETE,
     Cancel,
     ClaimRequest,
     Complete,
@@ -446,8 +447,8 @@ class LedgerStore(MemoryStore):
         super()._end(row, outcome, now)
         self.ledger.ended(row, self._how, outcome)
 
-    def _ended(self, row: Row, *, is_removed: bool = False) -> None:
-        super()._ended(row, is_removed=is_removed)
+    def _ended(self, row: Row, now: int, completion: Complete = COMPLETE, **how: Any) -> None:
+        super()._ended(row, now, completion, **how)
         if row.state is JobState.COMPLETED:
             if row.id in self.ledger.gone:
                 self.ledger.violate("I2", f"job {row.id} was completed twice")
@@ -488,9 +489,9 @@ class LedgerStore(MemoryStore):
             self.ledger.gone[row.id] = "removed"
         return await super().remove(key, tenant)
 
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int, *keeps: float) -> int:
         before = {*self._rows, *self._history}
-        pruned = await super().prune(limit)
+        pruned = await super().prune(limit, *keeps)
         self._left(before, "pruned")
         return pruned
 

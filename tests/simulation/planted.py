@@ -9,7 +9,7 @@ from unittest import mock
 
 from msgspec.structs import replace
 
-from windlass.client import client
+from windlass.client import caller
 from windlass.engine import outcomes
 from windlass.engine.claimer import Claimer
 from windlass.engine.delivery import Delivery
@@ -223,7 +223,7 @@ def tenants_ignored() -> AbstractContextManager[Any]:
 
 def tenants_not_inherited() -> AbstractContextManager[Any]:
     """What a handler adds belongs to the default tenant."""
-    return mock.patch.object(client, "tenant_inside", lambda store: None)
+    return mock.patch.object(caller, "tenant_inside", lambda store: None)
 
 
 PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {

@@ -39,6 +39,7 @@ from windlass.engine.keeper import Keeper, KeeperHost, _step
 from windlass.engine.scheduler import Scheduling
 from windlass.engine.task_handler import Defaults, TaskHandler
 from windlass.errors import StoreError
+from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, JobSpec, JobState
 from windlass.model.retry import Retry
@@ -353,6 +354,7 @@ def _client(store: Store) -> Client:
         _preparer(),
         keep=lambda task: None,
         max_resets=lambda: MAX_RESETS,
+        chain_keeps=lambda: (KEEP_CHAINS, KEEP_FAILED_CHAINS),
         tenant=lambda: None,
     )
 

@@ -27,8 +27,12 @@ from windlass.store.records import (
     CANCELLED_KEPT,
     COMPLETE,
     RELEASE,
+    ChainFilter,
+    Complete,
     Fail,
+    JobFilter,
     Lease,
+    NewChain,
     NewJob,
     Outcome,
 )
@@ -318,6 +322,159 @@ def test_an_end_that_cannot_have_its_consequence_does_not_happen(
                 await way.end(scene)
             assert await store.get(scene.id) == before
             assert read(path, "seen") == []
+
+    run(scenario())
+
+
+# ── chains and blockers ──
+
+ROLES = ("of-a-chain", "last-of-a-blocker", "dependent")
+
+
+async def end_a_chain(store: SqliteStore) -> int:
+    """A chain that has completed."""
+    [chain] = await store.start_chains([NewChain(job=NewJob("t"))])
+    [lease] = await take(store, "starter")
+    assert lease.job_id == chain.id
+    await store.settle([(lease, COMPLETE)])
+    return chain.id
+
+
+async def set_up_role(scene: Scene, way: Way, role: str, keep: float | None) -> int | None:
+    """The job, where it is to end; the job that waits for its chain, if one does."""
+    store, waiting = scene.store, None
+    if role == "dependent":
+        new = NewJob("t", key="k", keep=keep, blockers=(await end_a_chain(store),))
+        [job] = await store.enqueue([new])
+        scene.id = job.id
+    else:
+        [chain] = await store.start_chains([NewChain(job=NewJob("t", keep=keep))])
+        scene.id = chain.id
+    if role == "last-of-a-blocker":
+        [dependent] = await store.enqueue([NewJob("t", queue="q", blockers=(scene.id,))])
+        waiting = dependent.id
+    if way.start != "ready":
+        await scene.take()
+    if way.before is not None:
+        await way.before(scene)
+    if way.start == "failed":
+        await scene.settle(Fail("broke", final=True))
+    forget(scene.path)
+    return waiting
+
+
+def _fits(way: Way, role: str) -> bool:
+    """A job of a chain has no key."""
+    return role == "dependent" or not way.needs_key
+
+
+ROLE_WAYS = [(name, role) for name, way in WAYS.items() for role in ROLES if _fits(way, role)]
+
+
+@pytest.mark.parametrize("keep", [None, 3600.0], ids=["", "kept"])
+@pytest.mark.parametrize(("name", "role"), ROLE_WAYS)
+def test_what_follows_for_chains_happens_with_the_end(
+    path: Path, name: str, role: str, keep: float | None
+) -> None:
+    way, clock = WAYS[name], FakeClock()
+
+    async def scenario() -> None:
+        async with opened(path, clock=clock) as store:
+            scene = Scene(path, store, clock)
+            waiting = await set_up_role(scene, way, role, keep)
+            await way.end(scene)
+            told: Account = [(scene.id, "", None, way.state)]
+            if waiting is not None:
+                dependent = await store.get(waiting)
+                if way.start == "failed":  # it failed with the chain before
+                    expected = None if way.state is None else FAILED
+                    told += [(waiting, "", "q", None)] if way.state is None else []
+                else:
+                    expected = JobState.READY if way.state is COMPLETED else FAILED
+                    told += [(waiting, "", "q", FAILED)] if expected is FAILED else []
+                assert (None if dependent is None else dependent.state) is expected
+            assert read(path, "told") == told
+            assert_agreement(path)
+            if role != "dependent":
+                chain = await store.get_chain(scene.id)
+                assert chain is not None
+                assert chain.state.value == (way.state or FAILED).value
+            else:
+                is_stored = await store.get(scene.id) is not None
+                assert stored_blockers(path, scene.id) == int(is_stored)
+
+    run(scenario())
+
+
+def stored_blockers(path: Path, job_id: int) -> int:
+    with closing(plain(path)) as connection:
+        counted = connection.execute(
+            "SELECT count(*) FROM windlass_blockers WHERE job = ?", (job_id,)
+        )
+        return int(counted.fetchone()[0])
+
+
+@pytest.mark.parametrize(("name", "role"), ROLE_WAYS)
+def test_nothing_follows_for_chains_from_an_end_that_does_not_happen(
+    path: Path, name: str, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way, clock = WAYS[name], FakeClock()
+
+    async def scenario() -> None:
+        async with opened(path, clock=clock) as store:
+            scene = Scene(path, store, clock)
+            await set_up_role(scene, way, role, None)
+
+            async def everything() -> Any:
+                jobs = await store.find(JobFilter())
+                chains = await store.find_chains(ChainFilter())
+                return jobs, chains, [await store.blockers(job.id) for job in jobs]
+
+            before = await everything()
+            monkeypatch.setattr(ending, "ended", refuse)
+            with pytest.raises(RuntimeError, match="what hangs"):
+                await way.end(scene)
+            assert await everything() == before
+            assert read(path, "seen") == []
+
+    run(scenario())
+
+
+ON = NewJob("u")
+STEPS: dict[str, Complete] = {
+    "goes-on": Complete("1", next=ON),
+    "goes-on-in-a-queue": Complete("1", next=NewJob("u", queue="q")),
+    "starts-others": Complete("1", starts=(NewChain(job=ON), NewChain(job=ON))),
+    "fans-out-and-in": Complete(
+        "1",
+        next=NewJob("u", blockers=(-1, -2)),
+        starts=(NewChain(job=ON), NewChain(job=NewJob("u", blockers=(-1,)))),
+    ),
+}
+
+
+@pytest.mark.parametrize("carefully", [False, True], ids=["quick", "careful"])
+@pytest.mark.parametrize("is_chain", [False, True], ids=["job", "chain"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_job_that_goes_on_passes_there_once(
+    path: Path, step: str, is_chain: bool, carefully: bool
+) -> None:
+    async def scenario() -> None:
+        async with opened(path) as store:
+            if is_chain:
+                await store.start_chains([NewChain(job=NewJob("t", queue="p"))])
+            else:
+                await store.enqueue([NewJob("t", queue="p")])
+            await store.enqueue([NewJob("t", queue="p")])
+            [lease] = await take(store)
+            asked: list[tuple[Lease, Outcome]] = [(lease, STEPS[step])]
+            if carefully:
+                asked.append((msgspec.structs.replace(lease, job_id=10**9), COMPLETE))
+            await store.settle(asked)
+            assert read(path, "told") == [(lease.job_id, "", "p", COMPLETED)]
+            assert_agreement(path)
+            due = 2 if step.startswith("goes-on") else 3 if step == "starts-others" else 2
+            assert len(await take(store, "v")) == due
 
     run(scenario())
 

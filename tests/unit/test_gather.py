@@ -25,7 +25,7 @@ class Bench:
         self.calls: list[list[str]] = []
         self.error: Callable[[list[str]], Exception | None] = lambda tasks: None
         self.is_open = asyncio.Event()
-        self.gather = Gather(self._add, lambda job: len(job.payload))
+        self.gather = Gather(self._add, lambda new: len(new.payload))
 
     async def _add(self, jobs: Sequence[NewJob]) -> list[Job]:
         tasks = [job.task for job in jobs]

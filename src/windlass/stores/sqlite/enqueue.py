@@ -58,7 +58,7 @@ class Enqueue:
         # What cannot be read back is refused before any row is written.
         self._values = [payloads.decode(new.payload) for new in jobs]
         self._keyed = any(new.key is not None for new in jobs)
-        self._has_blockers = any(new.blockers for new in jobs)
+        self.has_blockers = any(new.blockers for new in jobs)
         self._same = not self._keyed and _differ_only_in_payload(jobs)
         self._texts = [] if self._keyed else list(self._chunks())
         self._queues = {(new.tenant, new.queue) for new in jobs if new.queue is not None}
@@ -72,7 +72,7 @@ class Enqueue:
             db.made_scheduled = True
         if self._has_untimed or later < len(self._timed) or self._keyed:
             db.made_ready = True
-        if self._has_blockers:
+        if self.has_blockers:
             added = self._add_waiting(db, now)
         elif self._keyed:
             added = self._add_keyed(db, now)

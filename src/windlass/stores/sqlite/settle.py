@@ -50,6 +50,8 @@ class Settle:
         # Where two deliveries of one job are settled the answers depend on their order.
         ids = {lease.job_id for lease, _ in settlements}
         self._is_plain = len(ids) == len(settlements)
+        self.rows = len(settlements) + sum([_starts(outcome) for _, (_, outcome) in chained])
+        """How many rows it writes, about."""
         self._completed = Completions(completed)
         self._steps = _steps(chained)
 
@@ -68,6 +70,10 @@ class Settle:
         if self._others:
             _answer(db, self._others, now, answers)
         return answers
+
+
+def _starts(outcome: Outcome) -> int:
+    return len(outcome.starts) if isinstance(outcome, Complete) else 0
 
 
 def _steps(
@@ -149,9 +155,10 @@ def _change_owned(
                 if lease.job_id in book.jobs.gone
                 else row is not None
             )
-            # Of a chain that is there, another than this delivery has completed the job.
-            is_known = is_known or (lease.chain is not None and book.chain(lease.chain) is not None)
-            answers.append(Settled(Verdict.LOST if is_known else Verdict.MISSING))
+            # Of a chain that is there the job is completed, by this delivery or without it.
+            chain = None if lease.chain is None else book.chain(lease.chain)
+            verdict = Verdict.LOST if is_known or chain is not None else Verdict.MISSING
+            answers.append(Settled(verdict, None if chain is None else chain.end_by(lease.token)))
     book.save()
     return answers
 

@@ -226,7 +226,8 @@ class SqliteStore:
         if not settlements:
             self._open_writer()
             return []
-        answers: list[Settled] = await self._write(Settle(settlements), rows=len(settlements))
+        settle = Settle(settlements)
+        answers: list[Settled] = await self._write(settle, rows=settle.rows)
         return answers
 
     async def expire(self, leases: Sequence[Lease], max_resets: int) -> list[Settled]:

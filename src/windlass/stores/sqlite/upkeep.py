@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.clock import Clock
+from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS
 from windlass.model.job import JobState
 from windlass.store.port import MOST_STRANDED
 from windlass.store.records import CANCELLED_KEPT, RELEASE, Reaped
@@ -125,8 +126,8 @@ class Pruning(NamedTuple):
     """What was kept long enough at one instant."""
 
     now: int
-    keep_chains: float
-    keep_failed_chains: float
+    keep_chains: float = KEEP_CHAINS
+    keep_failed_chains: float = KEEP_FAILED_CHAINS
 
     def values(self) -> dict[str, int]:
         return {

@@ -25,6 +25,7 @@ from windlass.errors import (
     StoreError,
 )
 from windlass.model import payload as payloads
+from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.model.retry import Retry
 from windlass.observe.urls import without_password
@@ -464,7 +465,10 @@ class TableStore(Generic[R]):
         return None
 
     async def prune(
-        self, limit: int, keep_chains: float = 0.0, keep_failed_chains: float = 0.0
+        self,
+        limit: int,
+        keep_chains: float = KEEP_CHAINS,
+        keep_failed_chains: float = KEEP_FAILED_CHAINS,
     ) -> int:
         """What is finished is the user's to keep or to delete."""
         self._open_threads()

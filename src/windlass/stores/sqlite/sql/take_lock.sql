@@ -1,0 +1,3 @@
+-- Take the write lock: it changes nothing.
+-- Index expected: the primary key.
+UPDATE windlass_meta SET value = value WHERE key = ''
