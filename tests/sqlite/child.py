@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import random
 import sys
 from pathlib import Path
 
-from windlass.errors import WindlassError
-from windlass.store.records import COMPLETE, ClaimRequest, NewJob
+from windlass.errors import LeaseLostError, WindlassError
+from windlass.model.chain import ChainState
+from windlass.store.records import (
+    COMPLETE,
+    ChainFilter,
+    ClaimRequest,
+    Complete,
+    Lease,
+    NewChain,
+    NewJob,
+    decode_blockers,
+)
 from windlass.stores.sqlite import SqliteStore
 
 
@@ -92,6 +104,73 @@ async def work_serially(path: Path, worker: str, log: Path) -> None:
     await store.close()
 
 
+async def start_when_told(path: Path, key: str) -> None:
+    """One chain with this key for each line of input; its id, and whether it was there."""
+    store = SqliteStore(path, synchronous="normal")
+    await store.open()
+    say("here")
+    while sys.stdin.readline().strip():
+        [chain] = await store.start_chains([NewChain(job=NewJob("t"), key=key)])
+        say(f"{chain.id} {'there' if chain.deduplicated else 'new'}")
+    await store.close()
+
+
+async def name_chains(path: Path, number: int, seed: int) -> None:
+    """Add jobs, each of which waits for some of the chains that there are."""
+    choose = random.Random(seed)
+    store = SqliteStore(path, synchronous="normal")
+    await store.open()
+    say("here")
+    sys.stdin.readline()
+    known = [chain.id for chain in await store.find_chains(ChainFilter(limit=10_000))]
+    for _ in range(number):
+        named = tuple(choose.choices(known, k=25))
+        await store.enqueue([NewJob("merge", blockers=named)])
+    await store.close()
+    say("named")
+
+
+async def end_chains(path: Path, worker: str, merges: int, stop_after: int) -> None:
+    """Work until so many jobs that waited have run, and write each of them down with its end. One
+    that is to stop after some claims holds what it has, and waits to be killed."""
+    store = SqliteStore(path, synchronous="normal")
+    await store.open()
+    say("here")
+    sys.stdin.readline()
+    for number in itertools.count(1):
+        request = ClaimRequest(worker, ("t", "merge"), 7, suspects=7, lease=1.0)
+        leases = await store.claim(request)
+        if leases and number >= stop_after:
+            say("holding")
+            sys.stdin.readline()
+        ends = [lease for lease in leases if lease.task == "t"]
+        if ends:
+            say(f"ends {len(ends)}")
+        await store.settle([(lease, Complete('"done"')) for lease in ends])
+        for lease in leases:
+            if lease.task == "merge":
+                _merge(store, lease)
+        await store.reap(100, 50)
+        with store.connection() as connection:
+            [(done,)] = connection.execute("SELECT count(*) FROM merged").fetchall()
+        if done >= merges:
+            break
+        await asyncio.sleep(0.001)
+    await store.close()
+
+
+def _merge(store: SqliteStore, lease: Lease) -> None:
+    assert lease.blockers is not None
+    states = {chain.state for chain in decode_blockers(lease.blockers)}
+    assert states == {ChainState.COMPLETED}, states
+    try:
+        with store.transaction(lease) as transaction:
+            transaction.execute("INSERT INTO merged VALUES (?)", (lease.job_id,))
+            transaction.complete(COMPLETE)
+    except LeaseLostError:
+        pass  # it took longer than its lease, and another runs it
+
+
 async def main(command: str, path: str, *more: str) -> None:
     match command:
         case "migrate":
@@ -106,6 +185,12 @@ async def main(command: str, path: str, *more: str) -> None:
             await hold(Path(path), more[0])
         case "work_serially":
             await work_serially(Path(path), more[0], Path(more[1]))
+        case "start_when_told":
+            await start_when_told(Path(path), more[0])
+        case "name_chains":
+            await name_chains(Path(path), int(more[0]), int(more[1]))
+        case "end_chains":
+            await end_chains(Path(path), more[0], int(more[1]), int(more[2]))
         case _:
             raise SystemExit(f"unknown command {command}")
 

@@ -21,13 +21,22 @@ import pytest
 from tests.postgres.cluster import Cluster, destroy_shared_clusters, fresh_database, shared_cluster
 from windlass.model.job import JobState
 from windlass.store.port import Store
-from windlass.store.records import COMPLETE, ClaimRequest, JobFilter, NewJob
+from windlass.store.records import (
+    COMPLETE,
+    ChainFilter,
+    ClaimRequest,
+    Complete,
+    JobFilter,
+    NewChain,
+    NewJob,
+)
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.sqlite import SqliteStore
 from windlass.testing import FakeClock
 
 HERE = Path(__file__).parent
-SQLITE = {n: HERE / f"before_{n:04}.sqlite.sql" for n in (3, 4)}
+SQLITE = {n: HERE / f"before_{n:04}.sqlite.sql" for n in (3, 4, 5)}
+BEFORE_TENANTS = (3, 4)
 POSTGRES = HERE / "before_0010.postgres.sql"
 TASKS = (
     *("plain", "ready", "scheduled", "line", "keyed", "failed", "retry", "suspect", "running"),
@@ -82,7 +91,9 @@ def checked(place: Any, check: Check) -> None:
     asyncio.run(work())
 
 
-@pytest.fixture(params=[("sqlite", 3), ("sqlite", 4), ("postgres", 16), ("postgres", 18)], ids=str)
+@pytest.fixture(
+    params=[*(("sqlite", n) for n in SQLITE), ("postgres", 16), ("postgres", 18)], ids=str
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     kind, number = request.param
     if kind == "sqlite":
@@ -152,7 +163,7 @@ def test_an_old_file_gets_the_schema_of_a_new_one(tmp_path: Path, migration: int
     assert _schema(tmp_path / "jobs.db") == _schema(tmp_path / "new.db")
 
 
-@pytest.mark.parametrize("migration", SQLITE)
+@pytest.mark.parametrize("migration", BEFORE_TENANTS)
 def test_what_an_old_file_had_belongs_to_the_default_tenant(tmp_path: Path, migration: int) -> None:
     """Its names are free for others, and nothing of it is strict."""
 
@@ -170,3 +181,29 @@ def test_what_an_old_file_had_belongs_to_the_default_tenant(tmp_path: Path, migr
         assert [lease.job_id for lease in leases] == [keyed.id, queued[0].id, free[0].id]
 
     checked(on_sqlite(tmp_path, migration), check)
+
+
+@pytest.mark.parametrize("migration", SQLITE)
+def test_an_old_files_job_goes_on_as_a_chain(tmp_path: Path, migration: int) -> None:
+    """What it had is in no chain and waits for none; a job of before may begin one."""
+
+    async def check(store: Store, clock: FakeClock, said: dict[str, Any]) -> None:
+        before = await store.find(JobFilter(limit=1_000))
+        assert {(job.chain, job.step, job.blockers_total) for job in before} == {(None, 0, 0)}
+        assert await store.find_chains(ChainFilter()) == []
+        [lease] = await store.claim(ClaimRequest("new", ("keyed",), 1, tenants=("",)))
+        going_on = Complete("1", next=NewJob("ready", blockers=(-1,)), starts=(_chain("line"),))
+        await store.settle([(lease, going_on)])
+        started, chain = await store.find_chains(ChainFilter())
+        assert (chain.id, chain.task, chain.length) == (lease.job_id, "keyed", 2)
+        assert chain.job is not None and chain.job.state is JobState.BLOCKED
+        assert [job.id for job in await store.blocked_jobs(started.id)] == [chain.job.id]
+        await store.complete_chain(started.id, COMPLETE)
+        released = await store.get(chain.job.id)
+        assert released is not None and released.state is JobState.READY
+
+    checked(on_sqlite(tmp_path, migration), check)
+
+
+def _chain(task: str) -> NewChain:
+    return NewChain(job=NewJob(task))

@@ -153,4 +153,8 @@ class ChainVerbs(Caller):
         """Delete chains with their jobs, all or none; with `cascade` the chains that these jobs
         named as blockers, too. BlockerReferenceError if an open job outside needs one."""
         chosen = names.check_jobs(ids)
-        return await (await self._opened()).delete_chains(chosen, bool(cascade), self._tenant())
+        if not isinstance(cascade, bool):
+            raise ValidationError(
+                f"cascade must be True or False, not {names.brief(cascade)}", field="cascade"
+            )
+        return await (await self._opened()).delete_chains(chosen, cascade, self._tenant())

@@ -54,7 +54,7 @@ class Claimed(NamedTuple):
     blockers: bytes | None = None
 
 
-_blockers = msgspec.json.Decoder(list[tuple[int, int, msgspec.Raw]]).decode
+_blockers = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]]).decode
 _leases = msgspec.json.Decoder(list[Lease], strict=False).decode
 """Not strict: SQLite says 0 and 1 for false and true."""
 
@@ -107,13 +107,16 @@ def leases_of(claimed: Claimed) -> list[Lease]:
 
 
 def _add_blockers(leases: Sequence[Lease], text: bytes) -> None:
-    by_job: dict[int, list[tuple[int, bytes]]] = {}
-    for job_id, chain_id, row in _blockers(text):
-        by_job.setdefault(job_id, []).append((chain_id, bytes(row)))
+    by_job: dict[int, list[tuple[int, int, bytes]]] = {}
+    for job_id, place, chain_id, row in _blockers(text):
+        by_job.setdefault(job_id, []).append((place, chain_id, bytes(row)))
     for lease in leases:
         named = by_job.get(lease.job_id)
         if named is not None:
-            rows = [_deleted(chain_id, lease) if row == b"null" else row for chain_id, row in named]
+            rows = [
+                _deleted(chain_id, lease) if row == b"null" else row
+                for _, chain_id, row in sorted(named)
+            ]
             lease.blockers = f"[{b','.join(rows).decode()}]"
 
 

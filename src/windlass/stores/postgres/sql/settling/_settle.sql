@@ -101,7 +101,7 @@ BEGIN
     IF FOUND AND (j.chain IS NULL OR {schema}._lock_own_chains(ARRAY[j.id]) <> '{}') THEN
       answers := answers || {schema}._end(j, other.outcome, at)::text;
     ELSE
-      answers := answers || {schema}._refusal(other.id, other.token, other.chain);
+      answers := answers || {schema}._unsettled(other.id, other.token, other.chain);
     END IF;
   END LOOP;
   RETURN array_to_json(answers)::text;
