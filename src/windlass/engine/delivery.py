@@ -13,6 +13,7 @@ from windlass.model.chain import Chain
 from windlass.store.records import (
     COMPLETE,
     MAX_LOG,
+    Complete,
     Lease,
     LostReason,
     NewChain,
@@ -49,12 +50,13 @@ class Delivery(msgspec.Struct, eq=False):
     and stays set once it has committed. From then on the delivery is not cancelled: the code after
     the block must run, and the store's answer that the job is gone tells of this very commit.
 
-    `goes_on` is set where that transaction lets the job's chain go on.
-
     `is_refused` is set once it was logged that the database refuses its outcome.
 
     `remains` is the thread that a plain function runs in. It cannot be stopped, so the delivery
     lasts until it ends, whatever its handler was told.
+
+    `completion` is how the handler's own transaction completes the job, from when it says so and as
+    long as that transaction is not undone.
 
     `starts` are chains that its handler starts, and `blockers` the chains that its job waited for,
     where the lease does not have them.
@@ -73,7 +75,6 @@ class Delivery(msgspec.Struct, eq=False):
     stopped: AbortReason | None = None
     is_over: bool = False
     settled_inside: bool = False
-    goes_on: bool = False
     is_fenced: bool = False
     is_refused: bool = False
     keep: float | None = None
@@ -82,6 +83,7 @@ class Delivery(msgspec.Struct, eq=False):
     on_stop: Callable[[], None] | None = None
     remains: asyncio.Future[Any] | None = None
     hooked: asyncio.Future[None] | None = None
+    completion: Complete | None = None
     starts: list[NewChain] | None = None
     blockers: Sequence[Chain[Any]] | None = None
     extension: float | None = None

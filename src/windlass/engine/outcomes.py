@@ -116,6 +116,12 @@ def _completed(value: Any, delivery: Delivery, plan: TaskPlan, complain: Complai
     if value is None:
         return from_nothing(delivery, plan)
     if isinstance(value, Continuation):
+        if delivery.settled_inside:
+            complain(
+                delivery,
+                "the job had completed in its transaction, so its chain does not go on with what"
+                " it returned; give that to tx.complete(…)",
+            )
         return completion(value, None, plan.keep, delivery.starts)
     keep = plan.keep if delivery.lease.keep is None else delivery.lease.keep
     is_in_chain = delivery.lease.chain is not None

@@ -55,7 +55,8 @@ class Reporter:
         goes_on = isinstance(outcome, Complete) and outcome.next is not None
         state = settled.state
         if delivery.settled_inside:
-            goes_on, state = delivery.goes_on, JobState.COMPLETED
+            inside = delivery.completion
+            goes_on, state = inside is not None and inside.next is not None, JobState.COMPLETED
         if goes_on:
             if chain is None:  # it becomes the first job of a chain
                 self._events.emit("chain:start", worker=self._worker, chain=job.id, job=job)

@@ -337,7 +337,7 @@ class Slots:
             context: Any = None if plan.is_bare else Context(around, delivery)
             if listeners:
                 self._events.emit("job:start", worker=self._worker, job=lease.job)
-            if chain_listeners and lease.step == 0 and lease.deliveries == 1:
+            if chain_listeners and lease.step == 0 and lease.attempts == 1:
                 self._emit_chain_start(lease)
             variables = contextvars.copy_context()
             if lease.tenant:

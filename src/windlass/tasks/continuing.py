@@ -6,7 +6,7 @@ only if the delivery completes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -74,9 +74,12 @@ def asked(
                 field="task",
             )
         spec = spec_of(args, kwargs)
-    if not spec.blockers:
+    blockers = spec.blockers
+    if blockers is None:
         return spec
-    return replace(spec, blockers=[_reference(it, delivery) for it in spec.blockers])
+    if isinstance(blockers, str | bytes) or not isinstance(blockers, Iterable):
+        names.check_blockers(blockers)  # raises, and says why
+    return replace(spec, blockers=[_reference(it, delivery) for it in blockers])
 
 
 def _reference(blocker: Any, delivery: object) -> int:

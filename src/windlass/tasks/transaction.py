@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from windlass.errors import WindlassError
 from windlass.model import payload as payloads
 from windlass.store.port import Transaction, WorkStore
-from windlass.store.records import Lease, NewChain
+from windlass.store.records import Complete, Lease, NewChain
 from windlass.tasks.abort import Abort
 from windlass.tasks.awaited import OwnThread
 from windlass.tasks.connection import entered, is_on_a_loop
@@ -25,8 +25,8 @@ class Completable(Protocol):
     """How long the completed job is kept where the job itself does not say."""
     starts: list[NewChain] | None
     """Chains that start when the delivery completes."""
-    goes_on: bool
-    """Whether a transaction of the handler's completes the job and lets its chain go on."""
+    completion: Complete | None
+    """How its own transaction completes it, if one does."""
 
     @property
     def abort(self) -> Abort: ...
@@ -116,9 +116,12 @@ class JobTransaction:
         _inside.set(None)
         if self._current is not None:
             self._current.connection = None  # tasks started inside the block may outlive it
-        if self._sync.is_completing and error[0] is None:
-            self._is_unsettled = True
-            self._delivery.begin_commit()
+        if self._sync.is_completing:
+            if error[0] is None:
+                self._is_unsettled = True
+                self._delivery.begin_commit()
+            else:
+                self._delivery.completion = None
 
     def _end(self, *error: Any) -> bool | None:
         answer = self._opened.__exit__(*error)
@@ -127,6 +130,7 @@ class JobTransaction:
 
     def _tell_failure(self) -> None:
         if self._is_unsettled:
+            self._delivery.completion = None
             self._delivery.commit_failed()
 
 
@@ -155,8 +159,9 @@ class SyncTransaction:
         with payloads_of_others():  # one that is not JSON costs the attempt, not the job
             text = payloads.encode_value(output, field="output") if is_output else None
         delivery = self._delivery
-        self._inner.complete(completion(going_on, text, delivery.keep, delivery.starts))
-        delivery.goes_on = going_on is not None
+        outcome = completion(going_on, text, delivery.keep, delivery.starts)
+        self._inner.complete(outcome)
+        delivery.completion = outcome
         self.is_completing = True
 
 
