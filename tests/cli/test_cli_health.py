@@ -78,6 +78,41 @@ def test_doctor_finds_jobs_of_tasks_that_no_worker_runs(program: Program) -> Non
     assert "2 tasks: quikc, wrnog" in program.call("doctor").stdout
 
 
+def test_doctor_finds_jobs_that_wait_for_failed_chains(program: Program) -> None:
+    sync = program.app.sync
+    failed, open_one = (sync.start_chain("t") for _ in range(2))
+    for _ in range(2):
+        sync.add_job("t", blockers=[failed, open_one], on_blocker_failure="wait")
+    sync.permanently_fail_jobs([failed.id])
+    code, found = findings(program)
+    assert (code, found["failed_blockers"]) == (0, "warning")
+    text = program.call("doctor").stdout
+    assert f"2 jobs wait for chains that failed or were cancelled: {failed.id}\n" in text
+    assert f"windlass chains retry {failed.id}, or complete" in text
+    sync.retry_chains([failed.id])
+    assert "failed_blockers" not in findings(program)[1]
+
+
+def test_doctor_finds_jobs_that_would_wait_for_ever(program: Program) -> None:
+    sync = program.app.sync
+    chain = sync.start_chain("t")
+    first = sync.add_job("t", blockers=[chain])
+    sync.add_job("t", blockers=[chain])
+    assert "stuck_dependents" not in findings(program)[1]
+    with sqlite3.connect(program.file) as connection:
+        connection.execute("UPDATE windlass_chains SET state = 'completed', finished_at = 1")
+    connection.close()
+    code, found = findings(program)
+    assert (code, found["stuck_dependents"]) == (1, "problem")
+    assert (
+        f"job {first.id} and 1 more wait for chains that have all" in program.call("doctor").stdout
+    )
+    for verb in ("cancel", "retry"):
+        assert program.call("jobs", verb, str(first.id), str(first.id + 1)).exit_code == 0
+    assert "stuck_dependents" not in findings(program)[1]
+    assert program.job(first.id).state == "ready"
+
+
 def test_doctor_finds_schedules_that_nobody_fires(program: Program) -> None:
     crontab = "* * * * * silent\n* * * * * ahead\n* * * * * asleep\n"
     crontab += "0 0 29 2 * well\n* * * * * new\n"  # a worker with the last one has just started

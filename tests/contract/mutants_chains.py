@@ -231,6 +231,41 @@ class ACycleThroughAChildIsNotSeen(MemoryStore):
             return {blocker for blocker in new.blockers if blocker > 0}
 
 
+@killed_by(
+    "blockers.a_cycle_through_a_key_that_two_chains_share_is_refused",
+)
+class AChildIsNeverTheOneBeforeIt(MemoryStore):
+    class chaining(Chaining):
+        def _waited_for_by(self, starts: Sequence[NewChain], place: int) -> Sequence[int]:
+            return super()._waited_for_by([starts[place]], 0)
+
+
+@killed_by(
+    "blockers.a_cycle_over_one_batch_is_refused",
+)
+class ABatchIsLookedAtBeforeItIsWritten(MemoryStore):
+    async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
+        scratch = type(self)(self._clock)
+        answers = []
+        for lease, outcome in settlements:
+            scratch._use(self._book.copy())
+            answers.append(scratch._settle(lease, outcome, self._clock.now()))
+        for (lease, outcome), answer in zip(settlements, answers, strict=True):
+            row = self._owned(lease)
+            if answer.reason is None and row is not None:
+                self._end(row, outcome, self._clock.now())
+        return answers
+
+
+@killed_by(
+    "blockers.no_chain_has_the_id_zero",
+)
+class TheIdZeroStandsForNoChain(MemoryStore):
+    class chaining(Chaining):
+        def _is_there(self, chain_id: int, tenant: str) -> bool:
+            return chain_id == 0 or super()._is_there(chain_id, tenant)
+
+
 # ── waiting ──
 
 
@@ -285,10 +320,9 @@ class ReleaseLooksAtAStaleSnapshot(MemoryStore):
 class AnEndIsCountedForEachPlace(MemoryStore):
     class chaining(Chaining):
         def _hear(self, row: Row, named: Sequence[Blocker], chain: ChainRow | None) -> None:
-            places = list(named)
             super()._hear(row, named, chain)
-            if row.state is JobState.BLOCKED and len(places) > 1:
-                row.blockers_open = (row.blockers_open or 0) - len(places) + 1
+            if row.state is JobState.BLOCKED and len(named) > 1:
+                row.blockers_open = (row.blockers_open or 0) - len(named) + 1
 
 
 @killed_by(
@@ -407,6 +441,7 @@ class AKeyAddsToItsBlockers(MemoryStore):
 @killed_by(
     "blockers.a_retry_puts_back_nothing_that_failed_by_itself",
     "blockers.a_blocked_job_is_ended_by_operators",
+    "blockers.it_is_ended_with_the_chain_it_waits_for[complete]",
 )
 class ABlockedJobCannotBeTouched(MemoryStore):
     def _may_touch(self, verb: str, row: Row) -> bool:
@@ -506,8 +541,8 @@ class AFailedChainIsNeverMetByHand(MemoryStore):
 )
 class ARetryDoesNotPutDependentsBack(MemoryStore):
     class chaining(Chaining):
-        def _put_back(self, row: Row) -> None:
-            pass
+        def _put_back(self, row: Row) -> ChainRow | None:
+            return None
 
 
 @killed_by(
@@ -517,9 +552,8 @@ class ARetryDoesNotPutDependentsBack(MemoryStore):
 )
 class ARetryPutsBackDirectDependentsOnly(MemoryStore):
     class chaining(Chaining):
-        def _put_back(self, row: Row) -> None:
-            if row.chain is None:
-                super()._put_back(row)
+        def _put_back(self, row: Row) -> ChainRow | None:
+            return super()._put_back(row) if row.chain is None else None
 
 
 @killed_by(
@@ -528,10 +562,10 @@ class ARetryPutsBackDirectDependentsOnly(MemoryStore):
 )
 class ARetryPutsBackAllThatNamedTheChain(MemoryStore):
     class chaining(Chaining):
-        def _reopen(self, closed: ChainRow) -> None:
-            for it in self.book.naming(closed.id):
+        def _open(self, chain: ChainRow) -> ChainRow:
+            for it in self.book.naming(chain.id):
                 it.state = BlockerState.FAILED
-            super()._reopen(closed)
+            return super()._open(chain)
 
 
 @killed_by(
@@ -542,8 +576,8 @@ class ARetryPutsBackAllThatNamedTheChain(MemoryStore):
 )
 class ARetryLeavesTheChainFailed(MemoryStore):
     class chaining(Chaining):
-        def brought_back(self, row: Row, reopened: Collection[int] = ()) -> None:
-            super().brought_back(replace(row, chain=None), reopened)
+        def brought_back(self, rows: Sequence[Row]) -> None:
+            super().brought_back([replace(row, chain=None) for row in rows])
 
 
 @killed_by(
@@ -551,9 +585,8 @@ class ARetryLeavesTheChainFailed(MemoryStore):
 )
 class ARetriedJobWaitsForNothing(MemoryStore):
     class chaining(Chaining):
-        def brought_back(self, row: Row, reopened: Collection[int] = ()) -> None:
-            if row.chain is not None:
-                super().brought_back(row, reopened)
+        def brought_back(self, rows: Sequence[Row]) -> None:
+            super().brought_back([row for row in rows if row.chain is not None])
 
 
 @killed_by(
@@ -561,10 +594,8 @@ class ARetriedJobWaitsForNothing(MemoryStore):
 )
 class OneOfTwoFailedChainsIsEnough(MemoryStore):
     class chaining(Chaining):
-        def _weigh(
-            self, row: Row, named: Sequence[Blocker], reopened: Collection[int] = ()
-        ) -> ChainRow | None:
-            failed = super()._weigh(row, named, reopened)
+        def _weigh(self, row: Row, named: Sequence[Blocker]) -> ChainRow | None:
+            failed = super()._weigh(row, named)
             return None if any(it.state is BlockerState.OPEN for it in named) else failed
 
 
@@ -588,7 +619,83 @@ class ARetryIsCheckedOneByOne(MemoryStore):
             super().check_retry(rows)
 
 
+@killed_by(
+    "blockers.a_chain_that_stays_failed_names_the_other_one",
+)
+class AChainThatStaysFailedKeepsItsError(MemoryStore):
+    class chaining(Chaining):
+        def _put_back(self, row: Row) -> ChainRow | None:
+            chain = None if row.chain is None else self.book.chain(row.chain)
+            error = None if chain is None else chain.error
+            opened = super()._put_back(row)
+            if chain is not None and opened is None:
+                chain.error = error
+            return opened
+
+
+@killed_by(
+    "blockers.a_chain_whose_job_is_gone_is_not_retried_with_others",
+)
+class WhateverIsToBeRetriedCountsAsOpen(MemoryStore):
+    class chaining(Chaining):
+        def retry(self, chains: Sequence[ChainRow]) -> list[ChainRow]:
+            self.asked = {chain.id for chain in chains}
+            return super().retry(chains)
+
+        def check_retry(self, rows: Iterable[Row], reopened: Collection[int] = ()) -> None:
+            super().check_retry(rows, {*reopened, *getattr(self, "asked", ())})
+
+
+@killed_by(
+    "blockers.it_is_ended_with_the_chain_it_waits_for[cancel]",
+    "blockers.it_is_ended_with_the_chain_it_waits_for[fail]",
+)
+class OperatorsEndJobsOneByOne(MemoryStore):
+    def _change(self, verb: str, ids: Sequence[int], *rest: Any) -> list[Job]:
+        change = super()._change
+        return [job for each in ids for job in change(verb, [each], *rest)]
+
+
+@killed_by(
+    "blockers.a_job_that_waits_again_holds_no_queue[job]",
+    "blockers.a_job_that_waits_again_holds_no_queue[chain]",
+)
+class ABlockedJobHoldsItsQueue(MemoryStore):
+    class chaining(Chaining):
+        def _stand(self, row: Row, named: Sequence[Blocker]) -> None:
+            holds = row.holds
+            super()._stand(row, named)
+            row.holds = holds
+
+
 # ── keys ──
+
+
+@killed_by(
+    "chain_keys.two_failed_chains_of_one_key_are_not_opened_together[chain]",
+    "chain_keys.two_failed_chains_of_one_key_are_not_opened_together[job]",
+    "chain_keys.two_failed_chains_of_one_key_are_not_opened_together[reschedule]",
+)
+class KeysAreCheckedOneByOne(MemoryStore):
+    class chaining(Chaining):
+        def check_retry(self, rows: Iterable[Row], reopened: Collection[int] = ()) -> None:
+            for row in rows:
+                super().check_retry([row], reopened)
+
+
+@killed_by(
+    "chain_keys.of_two_that_could_be_put_back_one_is",
+    "chain_keys.a_chain_that_is_retried_has_its_key_before_others",
+)
+class ChainsOpenedTogetherAreNoRivals(MemoryStore):
+    class chaining(Chaining):
+        def _open(self, chain: ChainRow) -> ChainRow:
+            self.opened = {chain.id, *getattr(self, "opened", ())}
+            return super()._open(chain)
+
+        def _rival(self, chain: ChainRow) -> ChainRow | None:
+            rival = super()._rival(chain)
+            return None if rival is None or rival.id in self.opened else rival
 
 
 @killed_by(
@@ -739,6 +846,7 @@ class NothingIsInherited(MemoryStore):
     "chain_operators.an_ended_chain_cannot_be_cancelled[completed]",
     "chain_operators.an_ended_chain_cannot_be_cancelled[failed]",
     "chain_operators.an_ended_chain_cannot_be_cancelled[cancelled]",
+    "chain_operators.chains_that_wait_for_one_another_are_cancelled_together",
 )
 class CancellingIsOneByOne(MemoryStore):
     class chaining(Chaining):
@@ -1119,3 +1227,39 @@ class WhatIsCompletedByHandIsNotKept(MemoryStore):
             super().complete(chain, completion, inherits)
             if row is not None:
                 self.book.delete_job(row)
+
+
+@killed_by(
+    "chains.an_earlier_job_that_is_kept_longer_is_not_its_last",
+)
+class AnyKeptJobIsTheLastOne(MemoryStore):
+    def _seen(self, chain: ChainRow, is_duplicate: bool = False) -> Chain[Any]:
+        jobs = self._book.chain_jobs(chain.id)
+        return chain.chain(jobs[-1].job() if jobs else None, deduplicated=is_duplicate)
+
+
+@killed_by(
+    "chains.a_delivery_that_asks_again_learns_whether_it_ended_the_chain",
+)
+class ADeliveryThatAsksAgainLearnsNothing(MemoryStore):
+    def _end_by(self, lease: Lease) -> JobState | None:
+        return None
+
+
+@killed_by(
+    "chains.a_delivery_that_asks_again_learns_whether_it_ended_the_chain",
+)
+class EveryEndIsTheDeliverysOwn(MemoryStore):
+    def _end_by(self, lease: Lease) -> JobState | None:
+        return JobState.COMPLETED if self._knows_chain(lease) else None
+
+
+@killed_by(
+    *(
+        f"chains.a_job_that_is_due_soon_is_told_of[{verb}]"
+        for verb in ("start", "next", "child", "release", "by hand", "delete")
+    ),
+)
+class WhatChainsScheduleIsNotToldOf(MemoryStore):
+    def _hint(self, jobs: Iterable[Job | Row] = ()) -> None:
+        self._hints.ready()

@@ -99,3 +99,30 @@ async def _awaited(number: int) -> int:
     if number > 5:
         raise KeyError(number)
     return number
+
+
+def link(ctx: Context, kind: str) -> Any:
+    """A job of a chain."""
+    match kind:
+        case "continue":
+            return ctx.continue_with("after", {"said": "by a process"}, priority=3)
+        case "completed":
+            return Completed(ctx.continue_with("after", {"said": "by a process"}))
+        case "fan out":
+            parts = [ctx.start("part", {"number": number}) for number in (1, 2)]
+            last = ctx.start("part", {"number": 3}, blockers=[parts[0]])
+            return ctx.continue_with("collect", blockers=[*parts, last])
+        case "unused":
+            ctx.continue_with("after", {"said": "never"})
+            return [ctx.chain.id, ctx.chain.index, [chain.output for chain in ctx.blockers]]
+        case "wrong payload":
+            return ctx.continue_with("after", {"sung": 1})
+        case "not json":
+            return object()
+        case "foreign handle":
+            kept.append(ctx.start("part", {"number": 1}))
+            return ctx.continue_with("after", {"said": "x"}, blockers=[kept[0]])
+    return None
+
+
+kept: list[Any] = []

@@ -84,13 +84,23 @@ def connection(installed: Schema) -> Iterator[psycopg.Connection]:
 
 
 def add(connection: psycopg.Connection, task: str = "t", **options: object) -> int:
+    return _call(connection, "add_job", task, options)
+
+
+def start(connection: psycopg.Connection, task: str = "t", **options: object) -> int:
+    return _call(connection, "start_chain", task, options)
+
+
+def _call(
+    connection: psycopg.Connection, function: str, task: str, options: dict[str, object]
+) -> int:
     arguments = sql.SQL(", ").join(
         sql.SQL("{} => {}").format(sql.Identifier(name), sql.Literal(value))
         for name, value in options.items()
     )
     more = sql.SQL(", {}").format(arguments) if options else sql.SQL("")
     row = connection.execute(
-        sql.SQL("SELECT id FROM add_job({}{})").format(sql.Literal(task), more)
+        sql.SQL("SELECT id FROM {}({}{})").format(sql.Identifier(function), sql.Literal(task), more)
     ).fetchone()
     assert row is not None
     return int(row[0])
@@ -280,6 +290,46 @@ def test_stuck_queues(connection: psycopg.Connection, installed: Schema) -> None
     command = [*found.advice.split()[1:], "-c", installed.url, "-s", installed.name]
     assert CliRunner().invoke(cli, command).exit_code == 0
     assert "stuck_queue" not in findings(installed)
+
+
+def test_stuck_dependents(connection: psycopg.Connection, installed: Schema) -> None:
+    """What is done to jobs that would wait for ever, by what the finding advises."""
+    chain = start(connection)
+    waiting = start(connection, blockers=[chain])
+    connection.execute("DELETE FROM _bells")
+    assert "stuck_dependents" not in findings(installed)
+    connection.execute(
+        "UPDATE _chains SET state = 'completed', finished_at = now(), aged_at = now()"
+        " WHERE id = %s",
+        [chain],
+    )
+    connection.execute("INSERT INTO _bells (job) VALUES (%s)", [waiting])
+    assert "stuck_dependents" not in findings(installed), "a claim will look at it"
+    connection.execute("UPDATE _bells SET job = NULL, chain = %s", [chain])
+    assert "stuck_dependents" not in findings(installed), "a claim will look at its chain"
+    connection.execute("DELETE FROM _bells")
+    found = findings(installed)["stuck_dependents"]
+    assert found.level is Level.PROBLEM
+    assert found.message.startswith(f"job {waiting} waits for chains that have all ended")
+    for verb in ("cancel", "retry"):
+        assert f"windlass jobs {verb} {waiting}" in found.advice
+        place = ["-c", installed.url, "-s", installed.name]
+        command = ["jobs", verb, str(waiting), *place]
+        assert CliRunner().invoke(cli, command).exit_code == 0
+    assert "stuck_dependents" not in findings(installed)
+
+
+def test_failed_blockers(connection: psycopg.Connection, installed: Schema) -> None:
+    chains = [start(connection) for _ in range(7)]
+    start(connection, blockers=chains)
+    connection.execute("UPDATE _jobs SET on_blocker_failure = 'wait' WHERE state = 'blocked'")
+    assert "failed_blockers" not in findings(installed)
+    connection.execute("SELECT permanently_fail_jobs(%s)", [chains])
+    found = findings(installed)["failed_blockers"]
+    named = ", ".join(map(str, chains[:5]))
+    assert found.message.endswith(f"failed or were cancelled: {named} and others")
+    assert found.message.startswith("1 job waits for chains")
+    assert found.advice.startswith(f"windlass chains retry {named.replace(',', '')}")
 
 
 def test_replication_slots(connection: psycopg.Connection, installed: Schema) -> None:

@@ -21,7 +21,7 @@ from windlass.errors import SchemaTooNewError, StoreUnavailableError
 from windlass.store.records import COMPLETE, ClaimRequest, NewJob, Verdict
 from windlass.stores.postgres import PostgresStore, functions, schema
 from windlass.stores.postgres.functions import Routine
-from windlass.stores.postgres.rendering import latch, lock_number, turn
+from windlass.stores.postgres.rendering import knots, latch, lock_number, turn
 
 OURS = {routine.name: routine for routine in functions.routines()}
 
@@ -125,7 +125,7 @@ def test_the_printed_script_makes_the_same(made: Schema, pg18: Cluster) -> None:
         def catalogue(place: Schema) -> str:
             """Without what the schema's name decides."""
             text = str(ask(place, CATALOGUE)).replace(place.name, "<schema>")
-            for lock in (latch, turn):
+            for lock in (latch, turn, knots):
                 text = text.replace(str(lock(place.name)), f"<{lock.__name__}>")
             return text
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from windlass import App, Retry
+from windlass import App, Context, Retry, SyncContext
 from windlass.errors import StoreBusyError, StoreError, StoreUnavailableError
 from windlass.store.records import JobFilter, NewJob
 from windlass.stores.memory import MemoryStore
@@ -18,6 +18,7 @@ from windlass.testing import (
     FaultyStore,
     VirtualClock,
     VirtualTimeoutError,
+    assert_continued_with,
     assert_enqueued,
     assert_not_enqueued,
     drain,
@@ -245,6 +246,102 @@ def test_assertions_match_and_tell() -> None:
     app.sync.add_jobs([windlass_spec() for _ in range(1100)])
     with pytest.raises(AssertionError, match="… and 1080 more"):
         assert_not_enqueued(app)
+    asyncio.run(app.close())
+
+
+# ── chains ──
+
+
+def make_shop() -> App:
+    app = App("memory://")
+
+    @app.task
+    async def charge(ctx: Context, order: int) -> object:
+        return ctx.continue_with("ship", {"order": order, "by": "post"}, delay=60, queue="q")
+
+    @app.task
+    def ship(ctx: SyncContext, order: int, by: str) -> object:
+        return ctx.continue_with("thank", {"order": order})
+
+    @app.task(max_attempts=1)
+    async def thank(order: int) -> int:
+        if order < 0:
+            raise ValueError(f"there is no order {order}")
+        return order
+
+    @app.task
+    async def split(ctx: Context, orders: list[int]) -> object:
+        parts = [ctx.start(thank, order=order) for order in orders]
+        return ctx.continue_with(merge.using(blockers=parts))
+
+    @app.task
+    async def merge(ctx: Context) -> int:
+        return sum(chain.output for chain in ctx.blockers)
+
+    return app
+
+
+def test_drain_runs_chains_to_their_end() -> None:
+    app = make_shop()
+    chain = app.sync.start_chain("split", {"orders": [1, 2, 3]})
+    waiting = app.sync.add_job("thank", {"order": 9}, blockers=[chain])
+    drained = drain_sync(app)
+    tasks = [job.task for job in drained.completed]
+    assert tasks == ["split", "thank", "thank", "thank", "merge", "thank"]
+    assert drained.completed[-1].id == waiting.id
+    ended = app.sync.get_chain(chain.id)
+    assert ended is not None and (ended.state, ended.output) == ("completed", 6)
+    assert_not_enqueued(app)
+    asyncio.run(app.close())
+
+
+def test_drain_goes_on_with_what_is_due_later_if_it_is_included() -> None:
+    app = make_shop()
+    chain = app.sync.start_chain("charge", {"order": 7})
+    blocked = app.sync.start_chain("merge", blockers=[chain])
+    assert len(drain_sync(app)) == 1
+    assert_enqueued(app, task="ship", state="scheduled")
+    assert_enqueued(app, task="merge", state="blocked")
+    assert len(drain_sync(app, include_scheduled=True)) == 3
+    ended = app.sync.get_chain(blocked.id)
+    assert ended is not None and ended.output == 7
+    asyncio.run(app.close())
+
+
+def test_what_a_chain_went_on_with_can_be_asserted() -> None:
+    app = make_shop()
+    ship = app.registry.get("ship")
+    first, second = (app.sync.start_chain("charge", {"order": n}) for n in (7, 8))
+    with pytest.raises(AssertionError, match="found 0; no chain has gone on"):
+        assert_continued_with(app)
+    drain_sync(app)
+    [job] = assert_continued_with(app, chain=first, task=ship, payload={"order": 7}, queue="q")
+    assert (job.chain, job.step, job.state) == (first.id, 1, "scheduled")
+    assert_continued_with(app, task="ship", state="scheduled", count=2)
+    assert_continued_with(app, chain=second.id, payload={"by": "post"}, priority=0)
+    with pytest.raises(AssertionError) as caught:
+        assert_continued_with(app, chain=first, task=ship, payload={"order": 8})
+    wanted = f"task=ship, payload={{'order': 8}}, chain={first.id}"
+    assert f"expected at least one continuation with {wanted}" in str(caught.value)
+    assert "2 continuations:" in str(caught.value)
+    assert f"scheduled chain={second.id} step=1 queue=q" in str(caught.value)
+    with pytest.raises(AssertionError, match=r"expected exactly 1 continuations with .*, found 2"):
+        assert_continued_with(app, task=ship, count=1)
+    asyncio.run(app.close())
+
+
+def test_continuations_that_are_gone_are_known_by_what_was_drained() -> None:
+    app = make_shop()
+    chain = app.sync.start_chain("charge", {"order": 7})
+    kept = app.sync.start_chain("charge", {"order": -7}, keep=600)
+    drained = drain_sync(app, include_scheduled=True)
+    with pytest.raises(AssertionError, match="found 0"):
+        assert_continued_with(app, chain=chain)
+    assert_continued_with(app, chain=chain, task="ship", drained=drained)
+    assert_continued_with(app, chain=chain, count=2, drained=drained)
+    assert_continued_with(app, chain=kept, task="ship", state="completed")
+    assert_continued_with(app, chain=kept, task="thank", state="failed", drained=drained)
+    assert_continued_with(app, chain=kept, count=2)
     asyncio.run(app.close())
 
 

@@ -109,7 +109,7 @@ class ChainVerbs(Caller):
                 raise ChainNotFoundError([wanted])
             return chain if chain.state.is_final else None
 
-        return await wait_until(ended, timeout, f"chain {id}")
+        return await wait_until(ended, timeout, lambda: f"chain {id} is still open")
 
     # ── changing ──
 
@@ -153,4 +153,8 @@ class ChainVerbs(Caller):
         """Delete chains with their jobs, all or none; with `cascade` the chains that these jobs
         named as blockers, too. BlockerReferenceError if an open job outside needs one."""
         chosen = names.check_jobs(ids)
-        return await (await self._opened()).delete_chains(chosen, bool(cascade), self._tenant())
+        if not isinstance(cascade, bool):
+            raise ValidationError(
+                f"cascade must be True or False, not {names.brief(cascade)}", field="cascade"
+            )
+        return await (await self._opened()).delete_chains(chosen, cascade, self._tenant())

@@ -27,6 +27,7 @@ from windlass.observe import logs
 from windlass.store.records import Note
 from windlass.tasks.abort import Abort
 from windlass.tasks.context import SyncContext
+from windlass.tasks.continuing import not_json
 from windlass.tasks.folder import load_file
 from windlass.tasks.options import TaskOptions
 from windlass.tasks.task import Task, make_task
@@ -108,8 +109,8 @@ def _run(
         if inspect.isawaitable(value):
             value = asyncio.run(_await(value))
         if isinstance(value, list) and call.lease.payload.startswith("["):
-            return wire.Items([_item(item, context.logger) for item in value])
-        return _returned(value, context.logger)
+            return wire.Items([_item(item, context) for item in value])
+        return _returned(value, context)
     except BaseException as error:
         return _raised(error)
 
@@ -127,12 +128,12 @@ def _find(ref: wire.FunctionRef) -> Callable[..., Any]:
     return found.function if isinstance(found, Task) else found
 
 
-def _returned(value: Any, logger: logs.Scoped) -> wire.Returned:
+def _returned(value: Any, context: ChildContext) -> wire.Returned:
     match value:
         case Completed(value=InParent() as going_on):
             return wire.Returned("Continuation", going_on.place)
         case Completed():
-            return wire.Returned("Completed", _plain(value.value, logger))
+            return _with_output("Completed", value.value, context)
         case Failed():
             return wire.Returned("Failed", value.message)
         case Nack():
@@ -142,26 +143,29 @@ def _returned(value: Any, logger: logs.Scoped) -> wire.Returned:
         case InParent():
             return wire.Returned("Continuation", value.place)
         case _:
-            return wire.Returned("", _plain(value, logger))
+            return _with_output("", value, context)
 
 
-def _plain(value: Any, logger: logs.Scoped) -> Any:
-    """JSON, or nothing: an output that cannot be sent costs the output, not the job."""
+def _with_output(kind: str, value: Any, context: ChildContext) -> wire.Returned:
+    """An output that cannot be sent costs the output; or in a chain the attempt, because others may
+    wait for it."""
     try:
         text = payloads.encode_value(value, field="output")
     except WindlassError as error:
-        logger.warning("the job is done, but its output cannot be kept: %s", error)
-        return None
-    return payloads.decode(text)
+        if context.job.chain is not None:
+            return wire.Returned("Failed", not_json(error))
+        context.logger.warning("the job is done, but its output cannot be kept: %s", error)
+        return wire.Returned(kind, None)
+    return wire.Returned(kind, payloads.decode(text))
 
 
-def _item(value: Any, logger: logs.Scoped) -> wire.Returned | wire.Raised:
+def _item(value: Any, context: ChildContext) -> wire.Returned | wire.Raised:
     try:
         if inspect.isawaitable(value):
             value = asyncio.run(_await(value))
     except Exception as error:  # one item's failure is that item's outcome
         return _raised(error)
-    return _raised(value) if isinstance(value, BaseException) else _returned(value, logger)
+    return _raised(value) if isinstance(value, BaseException) else _returned(value, context)
 
 
 def _raised(error: BaseException) -> wire.Raised:

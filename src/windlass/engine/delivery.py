@@ -13,6 +13,7 @@ from windlass.model.chain import Chain
 from windlass.store.records import (
     COMPLETE,
     MAX_LOG,
+    Complete,
     Lease,
     LostReason,
     NewChain,
@@ -54,6 +55,9 @@ class Delivery(msgspec.Struct, eq=False):
     `remains` is the thread that a plain function runs in. It cannot be stopped, so the delivery
     lasts until it ends, whatever its handler was told.
 
+    `completion` is how the handler's own transaction completes the job, from when it says so and as
+    long as that transaction is not undone.
+
     `starts` are chains that its handler starts, and `blockers` the chains that its job waited for,
     where the lease does not have them.
 
@@ -79,6 +83,7 @@ class Delivery(msgspec.Struct, eq=False):
     on_stop: Callable[[], None] | None = None
     remains: asyncio.Future[Any] | None = None
     hooked: asyncio.Future[None] | None = None
+    completion: Complete | None = None
     starts: list[NewChain] | None = None
     blockers: Sequence[Chain[Any]] | None = None
     extension: float | None = None

@@ -11,7 +11,7 @@ from windlass.engine.delivery import Delivery
 from windlass.engine.handler import TaskPlan
 from windlass.engine.threads import Threads
 from windlass.errors import ConfigError, StoreUnavailableError
-from windlass.model.outcome import Abandon, Failed, Nack
+from windlass.model.outcome import Abandon, Completed, Failed, Nack
 from windlass.tasks.context import Context, SyncContext
 from windlass.tasks.transaction import AsyncTransaction, JobTransaction, SyncTransaction
 
@@ -81,7 +81,9 @@ class ObjectHandler:
     async def _run(self, context: Context, delivery: Delivery) -> Any:
         if not self._is_async:
             inner = SyncContext(context._around, delivery)
-            return await self._threads.run(delivery, self._run_here, inner, delivery.record)
+            return await self._threads.run(
+                delivery, self._run_here, inner, delivery, delivery.record
+            )
         if not self._is_transactional:
             return await self._call(context, self._store, delivery.record)
         record = delivery.record
@@ -96,12 +98,12 @@ class ObjectHandler:
                 answer = await self._call(context, BoundStore(self._store, tx), record)
                 if _is_not_done(answer):
                     raise _NotDone(answer)
-                await tx.complete()
+                await tx.complete(_output(answer, delivery))
                 return answer
         except _NotDone as end:
             return end.answer
 
-    def _run_here(self, context: SyncContext, record: Any) -> Any:
+    def _run_here(self, context: SyncContext, delivery: Delivery, record: Any) -> Any:
         """In a thread."""
         if not self._is_transactional:
             answer = self._call(context, self._store, record)
@@ -120,7 +122,7 @@ class ObjectHandler:
                     raise TypeError("handle returned a coroutine; make it an async def")
                 if _is_not_done(answer):
                     raise _NotDone(answer)
-                tx.complete()
+                tx.complete(_output(answer, delivery))
                 return answer
         except _NotDone as end:
             return end.answer
@@ -147,6 +149,14 @@ def _put_back(context: Context, error: StoreUnavailableError) -> Abandon:
     """There was no connection for its transaction, which is no fault of the record's."""
     context.logger.warning("handed back, since its transaction could not begin: %s", error)
     return Abandon()
+
+
+def _output(answer: Any, delivery: Delivery) -> Any:
+    """What a job is completed with in its handler's transaction: in a chain others may wait for
+    it."""
+    if delivery.lease.chain is None:
+        return None
+    return answer.value if isinstance(answer, Completed) else answer
 
 
 def _is_not_done(answer: Any) -> bool:

@@ -18,7 +18,7 @@ from windlass.model.outcome import Abandon, Completed, Failed, Nack, clip, descr
 from windlass.model.retry import DEFAULT_RETRY
 from windlass.store.records import CANCEL, RELEASE, Fail, Outcome
 from windlass.tasks.abort import AbortReason
-from windlass.tasks.continuing import Continuation, completion
+from windlass.tasks.continuing import Continuation, completion, not_json
 
 Complain = Callable[..., None]
 """Takes the delivery it is about, a message and its values."""
@@ -116,6 +116,12 @@ def _completed(value: Any, delivery: Delivery, plan: TaskPlan, complain: Complai
     if value is None:
         return from_nothing(delivery, plan)
     if isinstance(value, Continuation):
+        if delivery.settled_inside:
+            complain(
+                delivery,
+                "the job had completed in its transaction, so its chain does not go on with what"
+                " it returned; give that to tx.complete(…)",
+            )
         return completion(value, None, plan.keep, delivery.starts)
     keep = plan.keep if delivery.lease.keep is None else delivery.lease.keep
     is_in_chain = delivery.lease.chain is not None
@@ -125,9 +131,7 @@ def _completed(value: Any, delivery: Delivery, plan: TaskPlan, complain: Complai
         text = payloads.encode_value(value, field="output")
     except PayloadError as error:
         if is_in_chain:
-            return refused(
-                f"the output of a chain's job must be JSON: {error}", delivery, plan, complain
-            )
+            return refused(not_json(error), delivery, plan, complain)
         complain(delivery, "the job is done, but its output cannot be kept: %s", error)
         return from_nothing(delivery, plan)
     return completion(None, text, plan.keep, delivery.starts)

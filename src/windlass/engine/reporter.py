@@ -50,19 +50,21 @@ class Reporter:
         self._tell_chain(delivery, job, settled)
 
     def _tell_chain(self, delivery: Delivery, job: Job, settled: Settled) -> None:
-        """What this end means for the job's chain. Of what was settled in the handler's own
-        transaction it is not known whether the chain goes on."""
+        """What this end means for the job's chain."""
         chain, outcome = delivery.lease.chain, delivery.outcome
+        goes_on = isinstance(outcome, Complete) and outcome.next is not None
+        state = settled.state
         if delivery.settled_inside:
-            return
-        if isinstance(outcome, Complete) and outcome.next is not None:
+            inside = delivery.completion
+            goes_on, state = inside is not None and inside.next is not None, JobState.COMPLETED
+        if goes_on:
             if chain is None:  # it becomes the first job of a chain
                 self._events.emit("chain:start", worker=self._worker, chain=job.id, job=job)
         elif chain is None:
             return
-        elif settled.state is JobState.COMPLETED:
+        elif state is JobState.COMPLETED:
             self._events.emit("chain:complete", worker=self._worker, chain=chain, job=job)
-        elif settled.state is not None and settled.state.is_final:
+        elif state is not None and state.is_final:
             error = delivery.error
             self._events.emit(
                 "chain:failed", worker=self._worker, chain=chain, job=job, error=error

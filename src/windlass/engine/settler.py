@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
 from windlass.engine.delivery import Delivery
 from windlass.engine.outage import Outage
@@ -21,8 +22,17 @@ from windlass.errors import (
 )
 from windlass.model.job import JobState
 from windlass.observe.logs import Scoped
-from windlass.store.port import WorkStore
-from windlass.store.records import Cancel, Complete, Fail, Outcome, Release, Settled, Verdict
+from windlass.store.port import ChainStore, WorkStore
+from windlass.store.records import (
+    Cancel,
+    Complete,
+    Fail,
+    Lease,
+    Outcome,
+    Release,
+    Settled,
+    Verdict,
+)
 
 DONE = Settled(Verdict.APPLIED, JobState.COMPLETED)
 """The usual answer."""
@@ -230,8 +240,11 @@ class Settler:
         """
         if delivery.is_fenced or answer.verdict not in (Verdict.LOST, Verdict.MISSING):
             return answer
+        outcome = delivery.outcome
+        if isinstance(outcome, Complete) and delivery.lease.chain is not None:
+            return await self._sure_of_chain(delivery.lease, outcome, answer)
         job = await self._store.get(delivery.lease.job_id)
-        match delivery.outcome:
+        match outcome:
             case Complete():
                 if job is not None and job.state is not JobState.COMPLETED:
                     return answer  # a job that is done does not go on, so it was not written
@@ -244,6 +257,20 @@ class Settler:
                 is_final = job is not None and job.state is JobState.FAILED
                 state = JobState.FAILED if is_final else JobState.SCHEDULED
                 return Settled(Verdict.APPLIED, state)
+
+    async def _sure_of_chain(self, lease: Lease, outcome: Complete, answer: Settled) -> Settled:
+        """The same for a completion in a chain, which an operator may complete or delete at any
+        time: that the job is gone says nothing.
+
+        The store knows which delivery ended a chain. One that goes on has gone on by this delivery,
+        unless an operator has let it go on with another job in the very same moment.
+        """
+        if outcome.next is None:
+            return DONE if answer.state is JobState.COMPLETED else answer
+        assert lease.chain is not None
+        chain = await cast(ChainStore, self._store).get_chain(lease.chain)
+        has_gone_on = chain is not None and chain.length > (lease.step or 0) + 1
+        return DONE if has_gone_on else answer
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -20,6 +20,7 @@ import msgspec
 
 from windlass.engine import forking, outcomes
 from windlass.engine.asks import Asks, may_follow
+from windlass.engine.blockers import with_blockers
 from windlass.engine.delivery import Delivery
 from windlass.engine.demand import Load
 from windlass.engine.handler import EngineHandler, Run, TaskPlan, Waiting, begin, maybe_await
@@ -336,7 +337,7 @@ class Slots:
             context: Any = None if plan.is_bare else Context(around, delivery)
             if listeners:
                 self._events.emit("job:start", worker=self._worker, job=lease.job)
-            if chain_listeners and lease.step == 0 and lease.deliveries == 1:
+            if chain_listeners and lease.step == 0 and lease.attempts == 1:
                 self._emit_chain_start(lease)
             variables = contextvars.copy_context()
             if lease.tenant:
@@ -463,6 +464,8 @@ class Slots:
         if self._pre_handle is not None:
             run = self._after_hook(plan.run)
             plan = msgspec.structs.replace(plan, run=run, is_bare=False)
+        if not plan.is_bare and self._around.store.capabilities.chains:
+            plan = msgspec.structs.replace(plan, run=with_blockers(plan.run))
         self._plans[task] = plan
         return plan
 

@@ -7,7 +7,7 @@ import functools
 import inspect
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,7 +16,6 @@ from windlass.engine.handler import Run, TaskPlan
 from windlass.engine.threads import Threads
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS
 from windlass.model.retry import DEFAULT_RETRY, Retry
-from windlass.store.port import ChainStore
 from windlass.store.records import COMPLETE, Complete
 from windlass.tasks.context import Context, SyncContext
 from windlass.tasks.registry import AnyTask, Registry
@@ -69,8 +68,6 @@ class TaskHandler:
                 run = _in_thread(found, self._threads)
             case "process":
                 run = _in_process(found, self._process_pool())
-        if found.style.wants_context or self._middleware:
-            run = _with_blockers(run)
         return TaskPlan(
             run=_wrapped(run, self._middleware),
             retry=options.retry or defaults.retry,
@@ -146,24 +143,6 @@ def _in_process(task: AnyTask, processes: ProcessPool) -> Run:
         return await processes.run(task, context, delivery)
 
     return run
-
-
-def _with_blockers(run: Run) -> Run:
-    """A job whose blockers' outputs were too long for the claim gets them before it starts."""
-
-    def begin(context: Context, delivery: Delivery) -> Coroutine[Any, Any, Any]:
-        lease = delivery.lease
-        if lease.blockers_total and lease.blockers is None:
-            return _fetch_blockers(run, context, delivery)
-        return run(context, delivery)
-
-    return begin
-
-
-async def _fetch_blockers(run: Run, context: Context, delivery: Delivery) -> Any:
-    store = cast(ChainStore, context._around.store)
-    delivery.blockers = await store.blockers(delivery.lease.job_id)
-    return await run(context, delivery)
 
 
 def _wrapped(run: Run, middleware: Sequence[Middleware]) -> Run:

@@ -124,9 +124,13 @@ def check_blockers(blockers: object) -> tuple[int, ...]:
 
 def check_blocker(blocker: object) -> int:
     """Above zero: stores know the chains that start with a completion by numbers below."""
-    chain_id = check_job(getattr(blocker, "id", blocker), "blockers")
-    if chain_id == 0:
-        raise errors.ValidationError("no chain has the id 0", field="blockers")
+    chain_id = getattr(blocker, "id", blocker)
+    if isinstance(chain_id, bool) or not isinstance(chain_id, int):
+        raise errors.ValidationError(
+            f"{brief(blocker)} is neither a chain nor the id of one", field="blockers"
+        )
+    if not 0 < chain_id < 2**63:
+        raise errors.ValidationError(f"no chain has the id {brief(chain_id)}", field="blockers")
     return chain_id
 
 

@@ -187,20 +187,19 @@ class Chaining:
 
     # ── how a job stands with the chains it named ──
 
-    def _stand(self, row: Row, named: Sequence[Blocker], reopened: Collection[int] = ()) -> None:
+    def _stand(self, row: Row, named: Sequence[Blocker]) -> None:
         """Look at each chain that is not met, and give the job its state: blocked, due, or failed.
-        Chains among `reopened` are about to be open again."""
-        failed = self._weigh(row, named, reopened)
+        One that is blocked holds no queue: what it waits for may be in the same one."""
+        failed = self._weigh(row, named)
         if failed is not None:
             rules.fail_blocked(row, failed.id, failed.state, self.now)
         elif row.blockers_open:
             row.state = JobState.BLOCKED
+            row.holds = 0
         else:
             row.state = rules.state_when_due(row.run_at, self.now)
 
-    def _weigh(
-        self, row: Row, named: Sequence[Blocker], reopened: Collection[int] = ()
-    ) -> ChainRow | None:
+    def _weigh(self, row: Row, named: Sequence[Blocker]) -> ChainRow | None:
         """Note how the job stands with each chain; the chain because of which it fails, if any. One
         that is not there any more, though it was named, is met: it was deleted, or ended long
         ago."""
@@ -209,7 +208,7 @@ class Chaining:
             if it.state is BlockerState.MET:
                 continue
             chain = self.book.chain(it.chain)
-            it.state = self._standing(row, chain, reopened)
+            it.state = self._standing(row, chain)
             if it.state is BlockerState.FAILED and failed is None:
                 failed = chain
         row.blockers_open = len({it.chain for it in named if it.state is not BlockerState.MET})
@@ -236,7 +235,7 @@ class Chaining:
             blocker: None
             for new in asked
             for blocker in new.blockers
-            if blocker > 0 and not self._is_there(blocker, row.tenant)
+            if blocker >= 0 and not self._is_there(blocker, row.tenant)
         }
         if unknown:
             return str(ChainNotFoundError([*unknown]))
@@ -255,14 +254,24 @@ class Chaining:
         todo = list(new.blockers)
         while todo:
             blocker = todo.pop()
-            if blocker > 0:
+            if blocker >= 0:
                 found.add(blocker)
             elif blocker not in seen:
                 seen.add(blocker)
-                start = starts[-blocker - 1]
-                there = self._same_key(start)
-                todo += start.job.blockers if there is None else [there.id]
+                todo += self._waited_for_by(starts, -blocker - 1)
         return found
+
+    def _waited_for_by(self, starts: Sequence[NewChain], place: int) -> Sequence[int]:
+        """What the chain at this place of `starts` would wait for: it may be one before it, which
+        has the key, or a chain that is there, and then that is waited for."""
+        own = starts[place]
+        if own.key is None:
+            return own.job.blockers
+        for start in starts[: place + 1]:
+            if start.key == own.key and self._same_key(start) is None:
+                return start.job.blockers
+        there = self._same_key(own)
+        return [] if there is None else [there.id]
 
     def _is_reached(self, target: int, chains: Iterable[int]) -> bool:
         """Whether one of these chains is the target, or waits for it; or would, if what failed
@@ -376,7 +385,9 @@ class Chaining:
 
     def check_retry(self, rows: Iterable[Row], reopened: Collection[int] = ()) -> None:
         """Refuse to bring back jobs that wait for a chain which has failed, and would fail at once;
-        and jobs whose chain cannot be open, because another has its key."""
+        and jobs whose chain cannot be open, because another has its key, or would have it. Chains
+        among `reopened` will be open."""
+        opened: dict[tuple[str, str], int] = {}
         for row in rows:
             failed = [
                 it.chain
@@ -392,8 +403,15 @@ class Chaining:
                     [*dict.fromkeys(failed)],
                 )
             chain = None if row.chain is None else self.book.chain(row.chain)
-            if chain is not None:
-                self._check_key(chain)
+            if chain is None or chain.key is None:
+                continue
+            self._check_key(chain)
+            first = opened.setdefault((chain.tenant, chain.key), chain.id)
+            if first != chain.id:
+                raise ChainClosedError(
+                    f"chains {first} and {chain.id} cannot both be open again: they have the key"
+                    f" {chain.key!r}; retry one of them"
+                )
 
     def _check_key(self, chain: ChainRow) -> None:
         rival = self._rival(chain)
@@ -409,38 +427,48 @@ class Chaining:
             return None
         return self.book.keyed(chain.tenant, chain.key, None)
 
-    def brought_back(self, row: Row, reopened: Collection[int] = ()) -> None:
-        """A job that had ended may run again: it waits for the chains that are still open, its
-        own chain is open again, and jobs that failed because of that one wait again."""
-        if row.blockers_total:
-            named = self.book.blockers(row.id)
-            self._stand(row, named, reopened)
-            self.book.write_blockers(row.id, named)
-            self.book.write_job(row)
-        if row.chain is not None:
-            # A chain that failed long ago was pruned, and begins anew with its failed job.
-            self._reopen(self.book.chain(row.chain) or _chain_of(row, row.chain))
+    def brought_back(self, rows: Sequence[Row]) -> None:
+        """Jobs that had ended may run again: they wait for the chains that are still open, their
+        own chains are open again, and jobs that failed because of those wait again."""
+        # All are open before a job looks at its chains, and before another is put back that has
+        # the key of one. A chain that failed long ago was pruned, and begins anew with its job.
+        opened = [
+            self._open(self.book.chain(row.chain) or _chain_of(row, row.chain))
+            for row in rows
+            if row.chain is not None
+        ]
+        for row in rows:
+            if row.blockers_total:
+                named = self.book.blockers(row.id)
+                self._stand(row, named)
+                self.book.write_blockers(row.id, named)
+                self.book.write_job(row)
+        self._put_back_behind(opened)
 
-    def _reopen(self, closed: ChainRow) -> None:
-        todo = deque([closed])
+    def _open(self, chain: ChainRow) -> ChainRow:
+        chain.state = ChainState.OPEN
+        chain.output = chain.error = chain.finished_at = chain.ended_by = None
+        self.book.write_chain(chain)
+        return chain
+
+    def _put_back_behind(self, opened: Iterable[ChainRow]) -> None:
+        """Put back the jobs that failed because of chains which are open again, and so on."""
+        todo = deque(opened)
         while todo:
             chain = todo.popleft()
-            chain.state = ChainState.OPEN
-            chain.output = chain.error = chain.finished_at = chain.ended_by = None
-            self.book.write_chain(chain)
             for job_id in dict.fromkeys(
                 it.job for it in self.book.naming(chain.id) if it.state is BlockerState.FAILED
             ):
                 row = self.book.job(job_id)
                 if row is not None and row.state is JobState.FAILED:
-                    self._put_back(row)
-                    own = None if row.chain is None else self.book.chain(row.chain)
-                    if row.state is not JobState.FAILED and own is not None:
+                    own = self._put_back(row)
+                    if own is not None:
                         todo.append(own)
 
-    def _put_back(self, row: Row) -> None:
+    def _put_back(self, row: Row) -> ChainRow | None:
         """A job that failed because of a chain waits for it again, unless another chain that it
-        waits for has failed, too, or its own chain's key was taken."""
+        waits for has failed, too, or its own chain's key was taken. Its own chain, if that is open
+        by it."""
         own = None if row.chain is None else self.book.chain(row.chain)
         rival = None if own is None else self._rival(own)
         if own is not None and rival is not None:
@@ -449,12 +477,17 @@ class Chaining:
             )
             own.error = row.last_error
             self.book.write_chain(own)
-        else:
-            named = self.book.blockers(row.id)
-            rules.wait_again(row, self.now)
-            self._stand(row, named)
-            self.book.write_blockers(row.id, named)
+            self.book.write_job(row)
+            return None
+        named = self.book.blockers(row.id)
+        rules.wait_again(row, self.now)
+        self._stand(row, named)
+        self.book.write_blockers(row.id, named)
         self.book.write_job(row)
+        if row.state is JobState.FAILED:
+            self._end_chain(row)
+            return None
+        return None if own is None else self._open(own)
 
     # ── operators ──
 
@@ -488,7 +521,7 @@ class Chaining:
                 )
             self._check_key(chain)
             if chain.state.is_final:
-                self._reopen(chain)
+                self._put_back_behind([self._open(chain)])
         if row is not None:
             rules.complete_by_hand(row, completion, self.now)
             self.book.write_job(row)
@@ -498,6 +531,7 @@ class Chaining:
         else:
             chain.state, chain.error = ChainState.COMPLETED, None
             chain.output, chain.finished_at = completion.output, self.now
+            chain.ended_by = None
             self.book.write_chain(chain)
             for waiting, about in self._blocked_by(chain.id):
                 self._hear(waiting, about, chain)
@@ -509,32 +543,30 @@ class Chaining:
             raise ChainClosedError(
                 f"chain {over[0].id} is {over[0].state} already; nothing was cancelled"
             )
-        for chain in chains:
-            row = self.book.current(chain.id)
-            if row is not None and not row.state.is_final:
-                rules.cancel(row, self.now)
-                self.book.write_job(row)
-                if row.state.is_final:
-                    self.ended(row)
+        found = [self.book.current(chain.id) for chain in chains]
+        rows = [row for row in found if row is not None]
+        for row in rows:
+            rules.cancel(row, self.now)
+            self.book.write_job(row)
+        # All are cancelled before one hears that a chain it waited for was.
+        for row in rows:
+            if row.state.is_final:
+                self.ended(row)
 
     def retry(self, chains: Sequence[ChainRow]) -> list[ChainRow]:
         """Run the failed or cancelled jobs of these chains again; the chains that are open now and
         were not."""
-        closed = [chain for chain in chains if chain.state in _CAN_OPEN]
-        reopened = {chain.id for chain in closed}
-        jobs = {chain.id: self.book.current(chain.id) for chain in closed}
-        self.check_retry([row for row in jobs.values() if row is not None], reopened)
-        changed = []
-        for chain in closed:
-            row = jobs[chain.id]
-            if row is None:
-                continue
-            changed.append(chain)
-            if row.state.is_final:  # unless another of these chains has put it back
-                rules.run_again(row, self.now)
-                self.book.write_job(row)
-                self.brought_back(row, reopened)
-        return changed
+        rows = {
+            chain.id: row
+            for chain in chains
+            if chain.state in _CAN_OPEN and (row := self.book.current(chain.id)) is not None
+        }
+        self.check_retry(rows.values(), rows.keys())
+        for row in rows.values():
+            rules.run_again(row, self.now)
+            self.book.write_job(row)
+        self.brought_back([*rows.values()])
+        return [chain for chain in chains if chain.id in rows]
 
     def delete(self, ids: Sequence[int], tenant: str | None, *, cascade: bool) -> list[ChainRow]:
         """Delete chains with their jobs; with `cascade` also the chains that these jobs named, and
@@ -603,7 +635,7 @@ def _chain_of(row: Row, chain_id: int) -> ChainRow:
 
 def _named(new: NewJob, started: Sequence[int]) -> NewJob:
     """The job with chains as its blockers in place of -1, -2, … of those that were just started."""
-    if all(blocker > 0 for blocker in new.blockers):
+    if all(blocker >= 0 for blocker in new.blockers):
         return new
-    chains = tuple(it if it > 0 else started[-it - 1] for it in new.blockers)
+    chains = tuple(it if it >= 0 else started[-it - 1] for it in new.blockers)
     return replace(new, blockers=chains)

@@ -204,6 +204,11 @@ class ChainRow(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     finished_at: Instant | None = None
     ended_by: int | None = None
 
+    def end_by(self, token: int) -> JobState | None:
+        """COMPLETED where it was the delivery with this token that completed the chain."""
+        is_own = self.ended_by == token and self.state is ChainState.COMPLETED
+        return JobState.COMPLETED if is_own else None
+
     def chain(self, job: Job | None = None, *, deduplicated: bool = False) -> Chain[Any]:
         """The chain as a user sees it; `job` is its current one, as far as it is stored."""
         return Chain(
@@ -419,7 +424,8 @@ class Verdict(StrEnum):
 
 class Settled(msgspec.Struct, frozen=True):
     """The answer to one settlement, the state the job is in if it was applied, and why it was
-    refused if it was."""
+    refused if it was. A delivery that is *lost* because it has completed its chain before, and asks
+    again, is answered with that state, too."""
 
     verdict: Verdict
     state: JobState | None = None

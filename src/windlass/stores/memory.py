@@ -109,9 +109,11 @@ class MemoryStore:
         return stop
 
     def _hint(self, jobs: Iterable[Job | Row] = ()) -> None:
-        """After a change: to claim, and to be ready for those of `jobs` that are scheduled."""
+        """After a change: to claim, and to be ready for jobs that are scheduled, of these or of
+        those that chains have brought about."""
         self._hints.ready()
-        if any(job.state is JobState.SCHEDULED for job in jobs):
+        is_scheduled, self._book.has_scheduled = self._book.has_scheduled, False
+        if is_scheduled or any(job.state is JobState.SCHEDULED for job in jobs):
             self._hint_due()
 
     def _hint_due(self) -> None:
@@ -240,7 +242,7 @@ class MemoryStore:
         with self._lock:
             now = self._start()
             answers = [self._settle(lease, outcome, now) for lease, outcome in settlements]
-        self._hints.ready()
+        self._hint()
         if any(answer.state is JobState.SCHEDULED for answer in answers):
             self._hint_due()
         return answers
@@ -248,7 +250,7 @@ class MemoryStore:
     def _settle(self, lease: Lease, outcome: Outcome, now: int) -> Settled:
         row = self._owned(lease)
         if row is None:
-            return Settled(self._refusal(lease))
+            return Settled(self._refusal(lease), self._end_by(lease))
         if isinstance(outcome, Complete):
             reason = self._chaining(now).refusal(row, outcome)
             if reason is not None:
@@ -310,6 +312,11 @@ class MemoryStore:
 
     def _knows_chain(self, lease: Lease) -> bool:
         return lease.chain is not None and self._book.chain(lease.chain) is not None
+
+    def _end_by(self, lease: Lease) -> JobState | None:
+        """COMPLETED where it was this very delivery that completed its chain."""
+        chain = None if lease.chain is None else self._book.chain(lease.chain)
+        return None if chain is None else chain.end_by(lease.token)
 
     # ── leases ──
 
@@ -716,17 +723,19 @@ class MemoryStore:
     ) -> list[Job]:
         with self._lock:
             now = self._start()
-            changed = []
+            chosen = []
             for job_id in dict.fromkeys(ids):
                 row = self._rows.get(job_id)
                 if row is not None and sees(tenant, row) and self._may_touch(verb, row):
-                    before = row.state
+                    chosen.append((row, row.state))
                     change(row, now)
-                    if row.state.is_final and row.state is not before:
-                        self._ended(row, now)
-                    elif before.is_final and not row.state.is_final:
-                        self._chaining(now).brought_back(row)
-                    changed.append(row.job())
+            # All are changed before one hears of another's end.
+            for row, before in chosen:
+                if row.state.is_final and row.state is not before:
+                    self._ended(row, now)
+            back = [row for row, before in chosen if before.is_final and not row.state.is_final]
+            self._chaining(now).brought_back(back)
+            changed = [row.job() for row, _ in chosen]
         self._hint(changed)
         return changed
 
@@ -759,10 +768,11 @@ class MemoryStore:
     def _seen(self, chain: ChainRow, is_duplicate: bool = False) -> Chain[Any]:
         """A chain with its current job, or its last one where that is kept."""
         jobs = self._book.chain_jobs(chain.id)
-        is_there = bool(jobs) and (
-            chain.state is ChainState.COMPLETED or jobs[-1].state is not JobState.COMPLETED
-        )
-        return chain.chain(jobs[-1].job() if is_there else None, deduplicated=is_duplicate)
+        last = jobs[-1] if jobs else None
+        if last is not None and last.state is JobState.COMPLETED:
+            is_last = chain.state is ChainState.COMPLETED and last.step == chain.length - 1
+            last = last if is_last else None
+        return chain.chain(None if last is None else last.job(), deduplicated=is_duplicate)
 
     async def get_chain(self, chain_id: int, tenant: str | None = None) -> Chain[Any] | None:
         with self._lock:

@@ -22,6 +22,8 @@ class MemoryBook:
         self.named: dict[int, list[Blocker]] = {}
         """Blockers, by the job that named them."""
         self.ids = itertools.count(1)
+        self.has_scheduled = False
+        """Whether a job was written here that is due later; giving a hint sets it back."""
 
     def copy(self) -> MemoryBook:
         """Rows of its own; ids come from the same count, so that none is given twice."""
@@ -69,9 +71,11 @@ class MemoryBook:
     def add_job(self, row: Row) -> None:
         row.id = row.id or next(self.ids)
         self.rows[row.id] = row
+        self.has_scheduled |= row.state is JobState.SCHEDULED
 
     def write_job(self, row: Row) -> None:
         """A completed job leaves, for the history if it is to be kept."""
+        self.has_scheduled |= row.state is JobState.SCHEDULED
         if row.state is JobState.COMPLETED:
             self.rows.pop(row.id, None)
             if row.expires_at is None:

@@ -218,6 +218,11 @@ class Context:
         return tuple(spec.blockers or ())
 
     def _require_chains(self) -> None:
+        if self._delivery.completion is not None:
+            raise WindlassError(
+                "this job has completed in its transaction, with all that starts or goes on with"
+                " it; ask for more before tx.complete(…)"
+            )
         if not self._around.store.capabilities.chains:
             raise ConfigError(
                 "this store knows no chains; use memory://, sqlite:/// or postgresql://"

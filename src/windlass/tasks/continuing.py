@@ -6,7 +6,7 @@ only if the delivery completes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -74,9 +74,12 @@ def asked(
                 field="task",
             )
         spec = spec_of(args, kwargs)
-    if not spec.blockers:
+    blockers = spec.blockers
+    if blockers is None:
         return spec
-    return replace(spec, blockers=[_reference(it, delivery) for it in spec.blockers])
+    if isinstance(blockers, str | bytes) or not isinstance(blockers, Iterable):
+        names.check_blockers(blockers)  # raises, and says why
+    return replace(spec, blockers=[_reference(it, delivery) for it in blockers])
 
 
 def _reference(blocker: Any, delivery: object) -> int:
@@ -87,12 +90,18 @@ def _reference(blocker: Any, delivery: object) -> int:
 
 @contextmanager
 def payloads_of_others() -> Iterator[None]:
-    """A payload that does not fit the next task fails the attempt. That a job's own payload does
-    not fit is another matter, a PayloadError: no attempt can help then."""
+    """A payload that does not fit the next task, or an output that is not JSON, fails the attempt.
+    That a job's own payload does not fit is another matter, a PayloadError: no attempt can help
+    then."""
     try:
         yield
     except PayloadError as error:
         raise ValidationError(str(error), field=error.field) from error
+
+
+def not_json(error: Exception) -> str:
+    """Why the attempt of a chain's job fails whose output cannot be stored."""
+    return f"the output of a chain's job must be JSON: {error}"
 
 
 def completion(

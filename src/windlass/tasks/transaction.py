@@ -10,11 +10,11 @@ from typing import Any, Protocol
 from windlass.errors import WindlassError
 from windlass.model import payload as payloads
 from windlass.store.port import Transaction, WorkStore
-from windlass.store.records import Lease, NewChain
+from windlass.store.records import Complete, Lease, NewChain
 from windlass.tasks.abort import Abort
 from windlass.tasks.awaited import OwnThread
 from windlass.tasks.connection import entered, is_on_a_loop
-from windlass.tasks.continuing import Continuation, completion
+from windlass.tasks.continuing import Continuation, completion, payloads_of_others
 
 
 class Completable(Protocol):
@@ -25,6 +25,8 @@ class Completable(Protocol):
     """How long the completed job is kept where the job itself does not say."""
     starts: list[NewChain] | None
     """Chains that start when the delivery completes."""
+    completion: Complete | None
+    """How its own transaction completes it, if one does."""
 
     @property
     def abort(self) -> Abort: ...
@@ -114,9 +116,12 @@ class JobTransaction:
         _inside.set(None)
         if self._current is not None:
             self._current.connection = None  # tasks started inside the block may outlive it
-        if self._sync.is_completing and error[0] is None:
-            self._is_unsettled = True
-            self._delivery.begin_commit()
+        if self._sync.is_completing:
+            if error[0] is None:
+                self._is_unsettled = True
+                self._delivery.begin_commit()
+            else:
+                self._delivery.completion = None
 
     def _end(self, *error: Any) -> bool | None:
         answer = self._opened.__exit__(*error)
@@ -125,6 +130,7 @@ class JobTransaction:
 
     def _tell_failure(self) -> None:
         if self._is_unsettled:
+            self._delivery.completion = None
             self._delivery.commit_failed()
 
 
@@ -150,9 +156,12 @@ class SyncTransaction:
         `ctx.continue_with` returned; LeaseLostError if it is no longer ours."""
         going_on = output if isinstance(output, Continuation) else None
         is_output = output is not None and going_on is None
-        text = payloads.encode_value(output, field="output") if is_output else None
+        with payloads_of_others():  # one that is not JSON costs the attempt, not the job
+            text = payloads.encode_value(output, field="output") if is_output else None
         delivery = self._delivery
-        self._inner.complete(completion(going_on, text, delivery.keep, delivery.starts))
+        outcome = completion(going_on, text, delivery.keep, delivery.starts)
+        self._inner.complete(outcome)
+        delivery.completion = outcome
         self.is_completing = True
 
 

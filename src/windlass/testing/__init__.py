@@ -1,6 +1,7 @@
 """Help for tests, public: of applications that use Windlass, and of stores for it.
 
-* `drain`, `drain_sync`, `assert_enqueued`, `assert_not_enqueued`: run and look at jobs.
+* `drain`, `drain_sync`, `assert_enqueued`, `assert_not_enqueued`, `assert_continued_with`: run
+  and look at jobs.
 * the pytest fixtures `windlass_testing` and `windlass_clock` (see `windlass.testing.plugin`).
 * `FakeClock`: a clock under the test's hand. `run_virtual`: a whole event loop on virtual time.
 * `FaultyStore`: a store that fails by a seeded plan.
@@ -11,6 +12,7 @@ from windlass.testing.clock import FakeClock
 from windlass.testing.faulty import FaultyStore
 from windlass.testing.users import (
     Drained,
+    assert_continued_with,
     assert_enqueued,
     assert_not_enqueued,
     drain,
@@ -31,6 +33,7 @@ __all__ = [
     "FaultyStore",
     "VirtualClock",
     "VirtualTimeoutError",
+    "assert_continued_with",
     "assert_enqueued",
     "assert_not_enqueued",
     "drain",

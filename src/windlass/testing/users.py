@@ -6,17 +6,24 @@ def test_signup(windlass_testing):
     assert_enqueued(app, task=welcome, payload={"user_id": 1})
     drained = drain_sync(app)
     assert len(drained.completed) == 1
+
+def test_order(windlass_testing):
+    windlass_testing(app)
+    chain = charge.start(order=7)
+    drained = drain_sync(app)                           # chains run to their end
+    assert_continued_with(app, chain=chain, task=ship, payload={"order": 7}, drained=drained)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.app import App
 from windlass.clock import to_datetime
 from windlass.model import payload as payloads
+from windlass.model.chain import Chain
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.tasks.task import Task
 
@@ -52,7 +59,8 @@ async def drain(
     limit: int = 10_000,
     **options: Any,
 ) -> Drained:
-    """Run every job that is ready, and every job that becomes ready through it, then return.
+    """Run every job that is ready, and every job that becomes ready through it, then return: chains
+    go on to their end, and jobs that wait for them run after it.
 
     One job runs at a time, in the queue's order, unless `concurrency=` says otherwise; other
     `options` are those of `app.run`. With `include_scheduled` jobs due later run too, retries
@@ -154,14 +162,7 @@ def assert_enqueued(
     asks for exactly that many; without it one is enough. Works in plain and in async tests.
     """
     wanted = _wanted(task, payload, queue, key, priority, state)
-    jobs = enqueued(app)
-    found = [job for job in jobs if _matches(job, wanted)]
-    if (count is None and not found) or (count is not None and len(found) != count):
-        how_many = "at least one job" if count is None else f"exactly {count} jobs"
-        raise AssertionError(
-            f"expected {how_many} with {_show(wanted)}, found {len(found)}; {_list(jobs)}"
-        )
-    return found
+    return _expect(enqueued(app), wanted, count, _ENQUEUED)
 
 
 def assert_not_enqueued(
@@ -181,6 +182,63 @@ def assert_not_enqueued(
         raise AssertionError(
             f"expected no job with {_show(wanted)}, found {len(found)}; {_list(jobs)}"
         )
+
+
+def assert_continued_with(
+    app: App,
+    *,
+    chain: Chain[Any] | int | None = None,
+    task: str | Task[Any, Any] | None = None,
+    payload: Any = None,
+    queue: str | None = None,
+    priority: int | None = None,
+    state: str | None = None,
+    count: int | None = None,
+    drained: Drained | None = None,
+) -> list[Job]:
+    """Fail unless a chain went on with such a job; the jobs that match, by id.
+
+    It looks at every stored job that is not the first of its chain, whatever its state: jobs that
+    wait or run, failed and cancelled ones, and completed ones if they were kept. Completed jobs
+    that were not kept are gone; give what `drain` returned as `drained` to look at them, too.
+    `chain` asks about one chain alone. The other arguments are those of `assert_enqueued`.
+    """
+    wanted = _wanted(task, payload, queue, None, priority, state)
+    wanted["chain"] = chain.id if isinstance(chain, Chain) else chain
+    return _expect(_continuations(app, drained), wanted, count, _CONTINUATIONS)
+
+
+def _continuations(app: App, drained: Drained | None) -> list[Job]:
+    """By id; what is stored is newer than what was drained."""
+    found = {job.id: job for job in (drained.completed if drained is not None else ())}
+    found |= {job.id: job for job in app._portal.call(_jobs(app, [*JobState]))}
+    return [found[job_id] for job_id in sorted(found) if found[job_id].step > 0]
+
+
+class _Kind(NamedTuple):
+    """What is said of the jobs that an assertion looks at."""
+
+    noun: str
+    title: str
+    none: str
+
+
+_ENQUEUED = _Kind("job", "enqueued", "nothing is enqueued")
+_CONTINUATIONS = _Kind("continuation", "continuations", "no chain has gone on")
+
+
+def _expect(
+    jobs: Sequence[Job], wanted: Mapping[str, Any], count: int | None, kind: _Kind
+) -> list[Job]:
+    """The jobs that match, or AssertionError where there are not as many as expected."""
+    found = [job for job in jobs if _matches(job, wanted)]
+    if (count is None and not found) or (count is not None and len(found) != count):
+        noun = kind.noun
+        how_many = f"at least one {noun}" if count is None else f"exactly {count} {noun}s"
+        raise AssertionError(
+            f"expected {how_many} with {_show(wanted)}, found {len(found)}; {_list(jobs, kind)}"
+        )
+    return found
 
 
 def _wanted(task: str | Task[Any, Any] | None, payload: Any, *rest: Any) -> dict[str, Any]:
@@ -215,17 +273,18 @@ def _show(wanted: Mapping[str, Any]) -> str:
     return ", ".join(shown) or "any values"
 
 
-def _list(jobs: Sequence[Job]) -> str:
+def _list(jobs: Sequence[Job], kind: _Kind = _ENQUEUED) -> str:
     if not jobs:
-        return "nothing is enqueued"
+        return kind.none
     lines = [f"  {_line(job)}" for job in jobs[:_SHOWN]]
     if len(jobs) > _SHOWN:
         lines.append(f"  … and {len(jobs) - _SHOWN} more")
-    return "\n".join([f"{len(jobs)} enqueued:", *lines])
+    return "\n".join([f"{len(jobs)} {kind.title}:", *lines])
 
 
 def _line(job: Job) -> str:
     parts = [f"{job.id} {job.task} {payloads.encode_value(job.payload)} {job.state}"]
+    parts += [f"chain={job.chain} step={job.step}"] if job.chain is not None else []
     parts += [f"tenant={job.tenant}"] if job.tenant else []
     parts += [f"queue={job.queue}"] if job.queue else []
     parts += [f"key={job.key}"] if job.key else []

@@ -99,6 +99,7 @@ class ChainVerbs:
                 f"SELECT {{schema}}.{call}", *values, self._calls.now
             )
         self._waking.hint()
+        self._waking.hint_due_here()
         changed = decode_chains(text)
         self._waking.hint_scheduled([chain.job for chain in changed if chain.job is not None])
         return changed
@@ -115,4 +116,5 @@ class ChainVerbs:
                 self._calls.now,
             )
         self._waking.hint()
+        self._waking.hint_due_here()
         return decode_chain_rows(text)

@@ -137,17 +137,19 @@ def _unless_said(table: str) -> dict[str, str]:
 
 def _accepted(table: str, payload: str) -> str:
     """What a job carries, where it may come of the request."""
+    return ", ".join(
+        (_accepted_each(table) | {"payload": f"{{schema}}._sound({payload})"}).values()
+    )
+
+
+def _accepted_each(table: str) -> dict[str, str]:
     checked = ("task", "queue", "key", "max_attempts", "flags", "keep", "tenant")
     arguments = ", ".join(f"{table}.{name}" for name in checked)
-    return _each(
-        _CARRIED,
-        table,
-        {
-            "task": f"{{schema}}._accepted({arguments})",
-            "payload": f"{{schema}}._sound({payload})",
-            **_unless_said(table),
-        },
-    ).replace(f"({table}).", f"{table}.")
+    return {
+        **{name: f"{table}.{name}" for name in _CARRIED},
+        "task": f"{{schema}}._accepted({arguments})",
+        **_unless_said(table),
+    }
 
 
 def _request(values: Mapping[str, str]) -> str:
@@ -162,6 +164,10 @@ def _replaced(table: str) -> str:
     joined = f"payload = {{schema}}._joined(j.payload, {table}.payload)"
     return ", ".join([*changes, joined])
 
+
+_BLOCKERS = (
+    "CASE WHEN (j).blockers_total IS NOT NULL THEN to_json({schema}._blockers_text(j))::text END"
+)
 
 PLACES = {
     "{job_row}": ", ".join(
@@ -200,8 +206,7 @@ PLACES = {
     + """, CASE WHEN (j).chain IS NOT NULL OR (j).blockers_total IS NOT NULL
     THEN {schema}._linked_lease(j) END""",
     "{linked_lease}": ", ".join(
-        "to_json({schema}._blockers_text(j))" if name == "blockers" else _text(name)
-        for name in _OF_LINKS
+        _BLOCKERS if name == "blockers" else _text(name) for name in _OF_LINKS
     ),
     "{history}": ", ".join(_HISTORY),
     "{history_of_job}": _each(
@@ -282,12 +287,12 @@ PLACES = {
     " blockers_total = NULL",
     "{link_typed}": f"{_typed(NewJob.__struct_fields__)}, payloads json, places integer[],"
     " chain_key text, key_window bigint",
+    "{accepted_of_link}": ", ".join(
+        f"{value} AS {name}" for name, value in _accepted_each("x").items() if name != "payload"
+    ),
+    "{shared_of_link}": ", ".join(f"g.{name}" for name in _CARRIED if name != "payload"),
     "{carried_of_link}": ", ".join(
-        {
-            **_unless_said("g"),
-            "task": "g.accepted",
-            "payload": "{schema}._sound(coalesce(g.own_payload, 'null'))",
-        }.get(name, f"g.{name}")
+        "{schema}._sound(coalesce(g.payload, 'null'))" if name == "payload" else f"g.{name}"
         for name in _CARRIED
     ),
     "{new_typed}": _typed(NewJob.__struct_fields__),

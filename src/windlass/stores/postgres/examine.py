@@ -22,7 +22,13 @@ from psycopg import errors, sql
 from psycopg.rows import namedtuple_row
 
 from windlass.errors import StoreUnavailableError
-from windlass.store.findings import Finding, Level
+from windlass.store.findings import (
+    MOST_NAMED,
+    Finding,
+    Level,
+    failed_blockers,
+    stuck_dependents,
+)
 from windlass.stores.postgres import schema
 from windlass.stores.postgres.rendering import quoted
 from windlass.stores.postgres_connections.address import ServerAddress
@@ -30,8 +36,6 @@ from windlass.stores.postgres_connections.connection import CALL_LIMIT
 from windlass.stores.postgres_connections.failures import one_line, translate
 
 _OWN_CONNECTIONS = 6
-_NAMED = 5
-"""Queues, jobs and sessions named in one finding; more of them are counted."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -433,8 +437,38 @@ def _orphans(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def _stuck_dependents(subject: Subject) -> Iterator[Finding]:
+    """Blocked jobs of which nothing will speak again: every chain they named has ended, and no bell
+    is about them or about one of these chains."""
+    found = subject.row(
+        "SELECT count(*) AS jobs, min(j.id) AS first FROM {schema}._jobs AS j"
+        " WHERE j.state = 'blocked' AND NOT EXISTS ("
+        "  SELECT FROM {schema}._blockers AS b JOIN {schema}._chains AS c ON c.id = b.chain"
+        "  WHERE b.job = j.id AND b.state = 'open' AND (c.state = 'open'"
+        "   OR j.on_blocker_failure = 'wait' AND c.state IN ('failed', 'cancelled')))"
+        " AND NOT EXISTS (SELECT FROM {schema}._bells AS n WHERE n.job = j.id)"
+        " AND NOT EXISTS (SELECT FROM {schema}._bells AS n"
+        "  JOIN {schema}._blockers AS b ON b.chain = n.chain WHERE n.job IS NULL AND b.job = j.id)"
+    )
+    if found.jobs:
+        yield stuck_dependents(found.first, found.jobs)
+
+
+def _failed_blockers(subject: Subject) -> Iterator[Finding]:
+    found = subject.rows(
+        "SELECT c.id, array_agg(j.id) AS jobs"
+        " FROM {schema}._jobs AS j"
+        " JOIN {schema}._blockers AS b ON b.job = j.id AND b.state = 'open'"
+        " JOIN {schema}._chains AS c ON c.id = b.chain AND c.state IN ('failed', 'cancelled')"
+        " WHERE j.state = 'blocked' AND j.on_blocker_failure = 'wait' GROUP BY c.id ORDER BY c.id"
+    )
+    if found:
+        jobs = {job for row in found for job in row.jobs}
+        yield failed_blockers(len(jobs), [row.id for row in found])
+
+
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + _and_more(len(names) - _NAMED)
+    return ", ".join(names[:MOST_NAMED]) + _and_more(len(names) - MOST_NAMED)
 
 
 # ── the server ──
@@ -546,4 +580,6 @@ _OF_THE_SCHEMA = (
     _stuck_queues,
     _parked_jobs,
     _orphans,
+    _stuck_dependents,
+    _failed_blockers,
 )

@@ -238,7 +238,7 @@ def _may_be_refused(outcome: Complete) -> bool:
     if outcome.next is not None:
         asked.append(outcome.next)
     return any(start.key is not None for start in outcome.starts) or any(
-        blocker > 0 for job in asked for blocker in job.blockers
+        blocker >= 0 for job in asked for blocker in job.blockers
     )
 
 
@@ -291,6 +291,7 @@ _ANSWERS = {
     **{state.value: Settled(Verdict.APPLIED, state) for state in JobState},
     "waiting": Settled(Verdict.APPLIED, JobState.READY),
     "lost": Settled(Verdict.LOST),
+    "ended": Settled(Verdict.LOST, JobState.COMPLETED),
     "missing": Settled(Verdict.MISSING),
     "busy": Settled(Verdict.BUSY),
 }

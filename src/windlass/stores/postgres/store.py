@@ -261,6 +261,8 @@ class PostgresStore(ChainVerbs):
                     self._waking.hint_due(outcome.delay if outcome.run_at is None else None)
                 elif isinstance(outcome, Complete):
                     self._hint_links(outcome)
+            if any(lease.chain is not None for lease, _ in settlements):
+                self._waking.hint_due_here()  # jobs that wait for their chains may be due later
         return answers
 
     def _hint_links(self, outcome: Complete) -> None:

@@ -89,6 +89,12 @@ class Waking:
         """A job is due in so many seconds, or at a time that is not known."""
         self._hints.due(seconds)
 
+    def hint_due_here(self) -> None:
+        """After a write that may have scheduled jobs, at times that are not known here: for
+        workers of this process, when no notification will reach them."""
+        if self._listener is None or not self._listener.is_listening:
+            self._hints.due(None)
+
     def hint_scheduled(self, jobs: Iterable[Job]) -> None:
         """After jobs were written: workers of this process know exactly when they are due."""
         waits = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 
 import msgspec
 
@@ -167,17 +166,15 @@ def _change(
     seen = [row for row in known if sees(tenant, row)]
     if brings_back:
         book.chaining.check_retry([row for row in seen if row.state.is_final])
-    changed = []
+    chosen = []
     for row in _with_free_keys(db, seen) if JobState.CANCELLED in rules.TOUCHED_BY[verb] else seen:
         if row.state in rules.TOUCHED_BY[verb]:
-            before = row.state
+            chosen.append((row, row.state))
             change(row, now)
-            book.changed(row, before)
-            # It is told as it is now: the end of another job here may change it once more.
-            changed.append(row if row.blockers_total is None else copy(row))
-    if changed:
+    if chosen:
+        book.changed(chosen)
         book.save()
-    return changed
+    return [row for row, _ in chosen]
 
 
 def cancel(db: Session, ids: Sequence[int], tenant: str | None, now: int) -> list[Row]:

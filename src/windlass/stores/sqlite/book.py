@@ -64,16 +64,19 @@ class SqliteBook:
     def take_back(self, row: Row, max_resets: int) -> None:
         """What the death of its worker does to a running job."""
         rules.take_back(row, max_resets, self._now)
-        self.changed(row, JobState.RUNNING)
+        self.changed([(row, JobState.RUNNING)])
 
-    def changed(self, row: Row, before: JobState) -> None:
-        """A rule has changed a job that was in the state `before`: it may have ended by that, or
-        been brought back."""
-        self.write_job(row)
-        if row.state.is_final and row.state is not before:
-            self.chaining.ended(row)
-        elif before.is_final and not row.state.is_final:
-            self.chaining.brought_back(row)
+    def changed(self, changed: Sequence[tuple[Row, JobState]]) -> None:
+        """A rule has changed jobs that were in these states before: they may have ended by that, or
+        been brought back. All are changed before one hears of another's end."""
+        for row, _ in changed:
+            self.write_job(row)
+        for row, before in changed:
+            if row.state.is_final and row.state is not before:
+                self.chaining.ended(row)
+        back = [row for row, before in changed if before.is_final and not row.state.is_final]
+        if back:
+            self.chaining.brought_back(back)
 
     def save(self) -> None:
         """Write everything, and let follow for the serial queues what follows."""

@@ -78,8 +78,8 @@ _CHAIN_ROW = f"json_array({_each(_CHAIN, 'c', {})})"
 _JOB_OF_CHAIN = """coalesce(
   (SELECT {job_row} FROM windlass_jobs AS j WHERE j.chain = c.id),
   CASE WHEN c.state = 'completed' THEN (
-    SELECT {history_row} FROM windlass_history AS h WHERE h.chain = c.id
-    ORDER BY h.step DESC LIMIT 1
+    SELECT {history_row} FROM windlass_history AS h
+    WHERE h.chain = c.id AND h.step = c.length - 1
   ) END
 )""".replace("{job_row}", _JOB_ROW).replace("{history_row}", _HISTORY_ROW)
 """The current job of a chain; or its last one, where it has completed and that is kept."""

@@ -155,9 +155,10 @@ def _change_owned(
                 if lease.job_id in book.jobs.gone
                 else row is not None
             )
-            # Of a chain that is there, another than this delivery has completed the job.
-            is_known = is_known or (lease.chain is not None and book.chain(lease.chain) is not None)
-            answers.append(Settled(Verdict.LOST if is_known else Verdict.MISSING))
+            # Of a chain that is there the job is completed, by this delivery or without it.
+            chain = None if lease.chain is None else book.chain(lease.chain)
+            verdict = Verdict.LOST if is_known or chain is not None else Verdict.MISSING
+            answers.append(Settled(verdict, None if chain is None else chain.end_by(lease.token)))
     book.save()
     return answers
 

@@ -16,6 +16,7 @@ from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS, Chain
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
+from windlass.store.findings import Finding
 from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import Joined, Listening, Transaction
 from windlass.store.records import (
@@ -40,7 +41,7 @@ from windlass.store.records import (
 )
 from windlass.store.schedules import Fired, KnownSchedule
 from windlass.stores.migrations import Migrate
-from windlass.stores.sqlite import admin, chain_admin, schedules, schema, upkeep
+from windlass.stores.sqlite import admin, chain_admin, examine, schedules, schema, upkeep
 from windlass.stores.sqlite.anchor import Anchor, open_anchored
 from windlass.stores.sqlite.chain_admin import Seen
 from windlass.stores.sqlite.claim import Claimed, ClaimMemory, claim, leases_of, must_write
@@ -66,7 +67,13 @@ class SqliteStore:
     """
 
     capabilities = Capabilities(
-        shared=True, durable=True, transactions=True, sql=True, roster=True, chains=True
+        shared=True,
+        durable=True,
+        transactions=True,
+        sql=True,
+        roster=True,
+        examination=True,
+        chains=True,
     )
 
     def __init__(
@@ -509,6 +516,10 @@ class SqliteStore:
     async def stranded(self) -> list[str]:
         tasks: list[str] = await self._read(self._reaper.stranded)
         return tasks
+
+    async def examine(self) -> list[Finding]:
+        findings: list[Finding] = await self._read(examine.examine)
+        return findings
 
     async def delete_failed(self, limit: int, tenant: str | None = None) -> int:
         deleted: int = await self._write(

@@ -449,6 +449,45 @@ async def a_cycle_that_a_retry_would_make_is_refused(kit: Kit) -> None:
     assert outcome.verdict is Verdict.REFUSED
 
 
+@case
+async def a_cycle_through_a_key_that_two_chains_share_is_refused(kit: Kit) -> None:
+    """The second of them is the first, which waits for the chain that would wait for it."""
+    chain = await kit.start()
+    lease = await kit.take()
+    starts = (kit.new_chain("u", key="k", blockers=(chain.id,)), kit.new_chain("u", key="k"))
+    outcome = Complete(next=kit.new(blockers=(-2,)), starts=starts)
+    assert (await kit.settle(lease, outcome)).verdict is Verdict.REFUSED
+    assert (await kit.settle(lease, Complete(starts=starts))).verdict is Verdict.APPLIED
+    assert len(await kit.claim(tasks=["u"])) == 1
+
+
+@case
+async def a_cycle_over_one_batch_is_refused(kit: Kit) -> None:
+    """Two chains go on in one call, each to wait for the other: the second cannot."""
+    one, two = await kit.store.start_chains([kit.new_chain(), kit.new_chain()])
+    leases = {lease.chain: lease for lease in await kit.claim()}
+    answers = await kit.store.settle(
+        [
+            (leases[one.id], Complete(next=kit.new(blockers=(two.id,)))),
+            (leases[two.id], Complete(next=kit.new(blockers=(one.id,)))),
+        ]
+    )
+    assert [answer.verdict for answer in answers] == [Verdict.APPLIED, Verdict.REFUSED]
+    await kit.settle(leases[two.id], COMPLETE)
+    assert (await kit.take()).chain == one.id
+
+
+@case
+async def no_chain_has_the_id_zero(kit: Kit) -> None:
+    await kit.add()
+    lease = await kit.take()
+    for starts in ((), (kit.new_chain("u"),)):
+        bad = Complete(next=kit.new(blockers=(0,)), starts=starts)
+        assert (await kit.settle(lease, bad)).verdict is Verdict.REFUSED
+    assert (await kit.settle(lease, COMPLETE)).verdict is Verdict.APPLIED
+    assert await kit.ids() == []
+
+
 # ── a chain that ends badly ──
 
 
@@ -626,6 +665,21 @@ async def two_failed_chains_must_both_be_retried(kit: Kit) -> None:
     assert await kit.claimed() == [job.id]
 
 
+@case
+async def a_chain_that_stays_failed_names_the_other_one(kit: Kit) -> None:
+    one, two = await _starts(kit, 2)
+    chain = await kit.start(blockers=(one.id, two.id))
+    await _end(kit, one, "failed")
+    await _end(kit, two, "failed")
+    kit.clock.advance(1)
+    await kit.store.retry_chains([one.id])
+    await _attend(kit)
+    seen = await kit.chain(chain.id)
+    assert seen.state is ChainState.FAILED
+    assert f"chain {two.id}" in (seen.error or "")
+    assert seen.finished_at == kit.at()
+
+
 @case.each(("job",), ("chain",), ("reschedule",))
 async def a_retry_behind_a_failed_chain_is_refused(kit: Kit, verb: str) -> None:
     chain, job, second, _ = await _line(kit)
@@ -655,6 +709,24 @@ async def both_may_be_retried_at_once(kit: Kit) -> None:
     assert await kit.state(second.id) is BLOCKED
     await _end(kit, chain)
     assert len(await kit.claim(tasks=["u"])) == 1
+
+
+@case
+async def a_chain_whose_job_is_gone_is_not_retried_with_others(kit: Kit) -> None:
+    """It cannot be open again, so a chain that waits for it would wait for ever."""
+    [gone] = await _starts(kit, 1)
+    await _end(kit, gone, "failed")
+    await kit.store.delete_failed(10)
+    second = await kit.start(blockers=(gone.id,))
+    await _attend(kit)
+    for chosen in ([second.id, gone.id], [gone.id, second.id]):
+        try:
+            await kit.store.retry_chains(chosen)
+        except BlockerReferenceError as error:
+            assert error.references == (gone.id,)
+        else:
+            raise AssertionError("it would wait for ever")
+    assert (await kit.chain(second.id)).state is ChainState.FAILED
 
 
 @case
@@ -716,6 +788,28 @@ async def a_blocked_job_is_ended_by_operators(kit: Kit) -> None:
     assert await kit.state(completed.id) is await kit.state(removed.id) is None
 
 
+@case.each(("cancel",), ("fail",), ("complete",))
+async def it_is_ended_with_the_chain_it_waits_for(kit: Kit, verb: str) -> None:
+    """As it was asked for, in whichever order, and not because of that chain."""
+    for is_reversed in (False, True):
+        [chain] = await _starts(kit, 1)
+        second = await kit.start(blockers=(chain.id,))
+        chosen = [second.id, chain.id] if is_reversed else [chain.id, second.id]
+        if verb == "cancel":
+            changed = await kit.store.cancel(chosen)
+        elif verb == "fail":
+            changed = await kit.store.fail(chosen, "by hand")
+        else:
+            changed = await kit.store.complete(chosen)
+        await _attend(kit)
+        expected = {"cancel": "cancelled", "fail": "failed", "complete": "completed"}[verb]
+        assert {job.id for job in changed} == set(chosen)
+        assert {job.state.value for job in changed} == {expected}
+        for ended in (await kit.chain(chain.id), await kit.chain(second.id)):
+            assert ended.state.value == expected
+            assert ended.error == ("by hand" if verb == "fail" else None)
+
+
 @case
 async def rescheduled_it_stays_blocked(kit: Kit) -> None:
     [chain] = await _starts(kit, 1)
@@ -771,3 +865,21 @@ async def a_strict_job_that_fails_with_its_chain_holds_its_queue(kit: Kit) -> No
     assert await kit.claim(past_heads=True) == []
     await kit.store.complete([held.id])
     assert await kit.claimed() == [behind.id]
+
+
+@case.each(("job",), ("chain",))
+async def a_job_that_waits_again_holds_no_queue(kit: Kit, verb: str) -> None:
+    """Else what it waits for, in the same queue, could not start, and neither could it."""
+    chain = await kit.start("b", queue="q")
+    held = await kit.start(queue="q", is_strict=1, blockers=(chain.id,))
+    if verb == "job":
+        await kit.store.fail([held.id], "by hand")
+        await kit.store.retry([held.id])
+    else:
+        await kit.store.cancel_chains([chain.id])
+        await _attend(kit)
+        await kit.store.retry_chains([held.id, chain.id])
+    await _attend(kit)
+    assert await kit.state(held.id) is BLOCKED
+    await kit.settle(await kit.take(tasks=["b"]), COMPLETE)
+    assert await kit.claimed() == [held.id]

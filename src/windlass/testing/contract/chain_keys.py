@@ -182,3 +182,64 @@ async def what_cannot_be_put_back_stays_failed_and_says_so(kit: Kit) -> None:
     assert seen.state is ChainState.FAILED
     assert str(newer.id) in (seen.error or "")
     assert str(newer.id) in ((await kit.get(chain.id)).last_error or "")
+
+
+@case.each(("chain",), ("job",), ("reschedule",))
+async def two_failed_chains_of_one_key_are_not_opened_together(kit: Kit, verb: str) -> None:
+    chains = []
+    for _ in range(2):
+        chains.append(await kit.start(key="k"))
+        await kit.fail(await kit.take(), final=True)
+    first, second = (chain.id for chain in chains)
+    try:
+        if verb == "chain":
+            await kit.store.retry_chains([first, second])
+        elif verb == "job":
+            await kit.store.retry([first, second])
+        else:
+            await kit.store.reschedule([first, second], attempts=0)
+    except ChainClosedError as error:
+        assert str(first) in str(error)
+    else:
+        raise AssertionError("two open chains would have one key")
+    assert await kit.state(first) is await kit.state(second) is JobState.FAILED
+    assert (await kit.chain(first)).state is ChainState.FAILED
+    assert [it.id for it in await kit.store.retry_chains([second])] == [second]
+
+
+async def _two_behind(kit: Kit) -> tuple[int, int, int]:
+    """A failed chain, and two chains of one key that failed because of it."""
+    blocker = await kit.start("b")
+    first = await kit.start(key="k", blockers=(blocker.id,))
+    await kit.fail(await kit.take(tasks=["b"]), final=True)
+    await kit.claim(tasks=["nothing of this kind"])
+    second = await kit.start(key="k", blockers=(blocker.id,))
+    await kit.claim(tasks=["nothing of this kind"])
+    for failed in (first, second):
+        assert (await kit.chain(failed.id)).state is ChainState.FAILED
+    return blocker.id, first.id, second.id
+
+
+@case
+async def of_two_that_could_be_put_back_one_is(kit: Kit) -> None:
+    blocker, first, second = await _two_behind(kit)
+    await kit.store.retry_chains([blocker])
+    await kit.claim(tasks=["nothing of this kind"])
+    found = [await kit.chain(chain) for chain in (first, second)]
+    found.sort(key=lambda chain: chain.state is ChainState.FAILED)
+    assert [chain.state for chain in found] == [ChainState.OPEN, ChainState.FAILED]
+    assert str(found[0].id) in (found[1].error or "")
+    await kit.settle(await kit.take(tasks=["b"]), COMPLETE)
+    assert [lease.chain for lease in await kit.claim()] == [found[0].id]
+
+
+@case
+async def a_chain_that_is_retried_has_its_key_before_others(kit: Kit) -> None:
+    blocker, first, second = await _two_behind(kit)
+    changed = await kit.store.retry_chains([blocker, second])
+    assert {chain.id for chain in changed} == {blocker, second}
+    await kit.claim(tasks=["nothing of this kind"])
+    assert (await kit.chain(second)).state is ChainState.OPEN
+    seen = await kit.chain(first)
+    assert seen.state is ChainState.FAILED
+    assert str(second) in (seen.error or "")

@@ -254,6 +254,17 @@ async def an_ended_chain_cannot_be_cancelled(kit: Kit, how: str) -> None:
     assert (await kit.chain(other.id)).state is OPEN
 
 
+@case
+async def chains_that_wait_for_one_another_are_cancelled_together(kit: Kit) -> None:
+    for is_reversed in (False, True):
+        first = await kit.start("b")
+        second = await kit.start("b", blockers=(first.id,))
+        chosen = [second.id, first.id] if is_reversed else [first.id, second.id]
+        cancelled = await kit.store.cancel_chains(chosen)
+        assert [chain.id for chain in cancelled] == chosen
+        assert {chain.state for chain in cancelled} == {CANCELLED}
+
+
 # ── retrying ──
 
 

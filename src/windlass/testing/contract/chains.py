@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from windlass.errors import ConfigError
 from windlass.model.chain import ChainState
 from windlass.model.job import JobState
+from windlass.store.hints import SOON
 from windlass.store.records import (
     CANCEL,
     COMPLETE,
@@ -232,6 +235,18 @@ async def the_last_job_is_the_chains_where_it_is_kept(kit: Kit) -> None:
     seen = await kit.chain(chain.id)
     assert seen.job is not None
     assert (seen.job.state, seen.job.output) == (JobState.COMPLETED, 1)
+
+
+@case
+async def an_earlier_job_that_is_kept_longer_is_not_its_last(kit: Kit) -> None:
+    chain = await kit.start(keep=60.0)
+    await kit.go_on(await kit.take(), keep=10.0)
+    await kit.settle(await kit.take(), Complete("1"))
+    kit.clock.advance(20)
+    await kit.store.prune(100)
+    assert len(await kit.store.chain_jobs(chain.id)) == 1
+    seen = await kit.chain(chain.id)
+    assert (seen.state, seen.job, seen.length) == (COMPLETED, None, 2)
 
 
 @case
@@ -549,6 +564,41 @@ async def jobs_that_go_on_stay_in_their_tenant(kit: Kit) -> None:
     assert (await kit.chain(chain.id)).tenant == "acme"
 
 
+# ── hints ──
+
+
+@case.each(("start",), ("next",), ("child",), ("release",), ("by hand",), ("delete",))
+async def a_job_that_is_due_soon_is_told_of(kit: Kit, verb: str) -> None:
+    """Else a worker would promote it at its next poll, and not when it is due."""
+    later: dict[str, Any] = {"run_at": kit.micros(SOON)}
+    blocker = await kit.start("b")
+    lease = await kit.take(tasks=["b"])
+    if verb in ("release", "by hand", "delete"):
+        await kit.add(blockers=(blocker.id,), on_blocker_failure="wait", **later)
+    if verb == "delete":
+        await kit.fail(lease, final=True)
+    heard: list[float | None] = []
+    stop = kit.store.subscribe(lambda: None, due=heard.append)
+    match verb:
+        case "start":
+            await kit.start(**later)
+        case "next":
+            await kit.go_on(lease, **later)
+        case "child":
+            await kit.settle(lease, Complete(starts=(kit.new_chain(**later),)))
+        case "release":
+            await kit.settle(lease, COMPLETE)
+        case "by hand":
+            await kit.store.complete_chain(blocker.id, COMPLETE)
+        case "delete":
+            await kit.store.delete_chains([blocker.id])
+    await kit.claim()  # a hint to this process comes before the answer to a later call
+    await kit.store.counts()
+    stop()
+    assert heard
+    assert all(seconds is None or seconds == SOON for seconds in heard)
+
+
 # ── forgetting ──
 
 
@@ -601,6 +651,20 @@ async def a_job_is_told_that_its_chain_was_completed_by_hand(kit: Kit) -> None:
     assert kit.check(lease).lost == {lease.job_id: LostReason.ALREADY_COMPLETED}
     assert (await kit.settle(lease, Complete("1"))).verdict is Verdict.LOST
     assert (await kit.chain(chain.id)).output == "by hand"
+
+
+@case
+async def a_delivery_that_asks_again_learns_whether_it_ended_the_chain(kit: Kit) -> None:
+    """Its first answer may have been lost."""
+    await kit.store.start_chains([kit.new_chain(), kit.new_chain(keep=60.0), kit.new_chain()])
+    own, kept, other = await kit.claim()
+    for lease in (own, kept):
+        await kit.settle(lease, Complete("1"))
+        again = await kit.settle(lease, Complete("1"))
+        assert (again.verdict, again.state) == (Verdict.LOST, JobState.COMPLETED)
+    await kit.store.complete_chain(other.job_id, Complete("1"))
+    late = await kit.settle(other, Complete("1"))
+    assert (late.verdict, late.state) == (Verdict.LOST, None)
 
 
 class _Stop(Exception):

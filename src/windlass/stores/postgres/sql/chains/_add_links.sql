@@ -22,10 +22,9 @@ BEGIN
     RETURN;
   END IF;
   WITH given AS MATERIALIZED (
-    SELECT g.*, p.payload AS own_payload, p.place, _ids[p.place] AS id
+    SELECT {shared_of_link}, g.blockers, g.due, p.payload, p.place, _ids[p.place] AS id
     FROM (
-      SELECT x.*, {schema}._accepted(
-          x.task, x.queue, x.key, x.max_attempts, x.flags, x.keep, x.tenant) AS accepted,
+      SELECT {accepted_of_link}, x.blockers, x.payloads, x.places,
         {schema}._finite(coalesce(
           timestamptz 'epoch' + x.run_at * interval '1 microsecond',
           _at + coalesce(x.delay, 0) * interval '1 microsecond'

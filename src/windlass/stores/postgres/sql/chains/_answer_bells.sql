@@ -2,7 +2,7 @@
 -- the latch, as `_admit` says. `kept` are the bells that could not be answered, because another
 -- transaction has locked what they are about; `is_more` says that there is more to answer soon.
 --
--- A job is locked before the chains that it waits for, and a chain before it is looked whether it is
+-- A job, with its own chain, is locked before the chains that it waits for, and a chain before it is looked whether it is
 -- open. If it is, whoever ends it will see the job: that one cannot have begun to look for jobs before
 -- it has written the chain. If it cannot be locked, it may be ending, and may have looked too early.
 -- Then a bell for both stays.
@@ -39,7 +39,7 @@ BEGIN
     busy := {schema}._beside(shared, ARRAY(
       SELECT b.chain FROM unnest(_jobs, _chains) AS b (job, chain) WHERE b.job IS NULL
     ));
-    PERFORM {schema}._tell(array_agg(t.chain), array_agg(t.after), _at) FROM (
+    PERFORM {schema}._tell(array_agg(t.chain), array_agg(t.after), true, _at) FROM (
       SELECT b.chain, min(coalesce(b.after, 0)) AS after
       FROM unnest(_jobs, _chains, _afters) AS b (job, chain, after)
       WHERE b.job IS NULL AND NOT busy @> b.chain
@@ -53,11 +53,11 @@ BEGIN
     kept := '{}';
   END IF;
   -- Then the jobs that look.
-  ours := {schema}._spans(ARRAY(
+  ours := {schema}._spans({schema}._lock_own_chains(ARRAY(
     SELECT j.id FROM {schema}._jobs AS j
     WHERE j.id = ANY (_jobs) AND j.state IN ('blocked', 'failed')
     ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
-  ));
+  )));
   kept := kept || ARRAY(
     SELECT b.n FROM unnest(_numbers, _jobs) AS b (n, job)
     JOIN {schema}._jobs AS j ON j.id = b.job AND j.state IN ('blocked', 'failed')

@@ -1,5 +1,6 @@
 -- Refuse to bring back jobs that wait for a chain which has failed, and would fail at once; and jobs whose
--- chain cannot be open, because another has its key. Chains among `_reopened` will be open.
+-- chain cannot be open, because another has its key, or would have it. Chains among `_reopened` will be
+-- open.
 CREATE OR REPLACE FUNCTION {schema}._check_retry(_ids bigint[], _reopened bigint[]) RETURNS void
 LANGUAGE plpgsql STABLE
 SET enable_seqscan = off
@@ -7,6 +8,8 @@ AS $$
 DECLARE
   j {schema}._jobs;
   failed bigint[];
+  opened bigint[] := '{}';
+  rival record;
 BEGIN
   FOR j IN
     SELECT k.* FROM unnest(_ids) WITH ORDINALITY AS x (id, place)
@@ -29,5 +32,13 @@ BEGIN
       END IF;
     END IF;
     PERFORM {schema}._check_key(j.chain);
+    SELECT r.id, r.key INTO rival FROM {schema}._chains AS c
+    JOIN {schema}._chains AS r ON r.id = ANY (opened) AND r.key = c.key AND r.tenant = c.tenant
+    WHERE c.id = j.chain AND c.id <> r.id;
+    IF FOUND THEN
+      RAISE EXCEPTION 'chains % and % cannot both be open again: they have the key ''%''; retry one of them',
+        rival.id, j.chain, rival.key USING ERRCODE = 'WLCCL';
+    END IF;
+    opened := opened || j.chain;
   END LOOP;
 END $$;

@@ -50,7 +50,7 @@ BEGIN
       at);
   ELSIF _nexts IS NULL THEN
     PERFORM {schema}._end_chains(ARRAY[
-      ROW(_id, 'completed', _output, NULL, c.length, c.ended_by)::{schema}._chain_end], at);
+      ROW(_id, 'completed', _output, NULL, c.length, NULL)::{schema}._chain_end], at);
   END IF;
   IF _nexts IS NOT NULL THEN
     PERFORM {schema}._add_links(

@@ -44,7 +44,7 @@ BEGIN
   )
   SELECT json_agg({schema}._chain_row(d.chain) ORDER BY x.place)::text INTO gone
   FROM deleted AS d JOIN unnest(wanted) WITH ORDINALITY AS x (id, place) ON x.id = (d.chain).id;
-  PERFORM {schema}._tell(wanted, NULL, at);
+  PERFORM {schema}._tell(wanted, NULL, false, at);
   PERFORM pg_notify({channel}, '');
   RETURN gone;
 END $$;

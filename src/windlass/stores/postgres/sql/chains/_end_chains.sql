@@ -8,5 +8,8 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN
-  PERFORM {schema}._tell({schema}._write_ends(_ends, _at), NULL, _at);
+  PERFORM {schema}._need_read_committed();
+  PERFORM {schema}._tell(
+    {schema}._write_ends(_ends, _at), NULL,
+    EXISTS (SELECT FROM unnest(_ends) AS e WHERE e.state <> 'completed'), _at);
 END $$;

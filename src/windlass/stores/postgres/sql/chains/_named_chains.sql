@@ -6,10 +6,10 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 BEGIN
   RETURN (
-    SELECT '[' || string_agg(({schema}._chain_row(CASE
-      WHEN c.id IS NOT NULL THEN c
-      ELSE {schema}._deleted_chain(b.chain, _tenant, _since)
-    END))::text, ',' ORDER BY b.place) || ']'
+    SELECT '[' || string_agg(CASE
+      WHEN c.id IS NOT NULL THEN {schema}._chain_row(c)::text
+      ELSE {schema}._chain_row({schema}._deleted_chain(b.chain, _tenant, _since))::text
+    END, ',' ORDER BY b.place) || ']'
     FROM {schema}._blockers AS b LEFT JOIN {schema}._chains AS c ON c.id = b.chain
     WHERE b.job = _job
   );

@@ -16,21 +16,28 @@ BEGIN
     RETURN 'unknown:' || array_to_string(unknown, ',');
   END IF;
   -- The chains that are there already and for which the next job would wait, itself or through chains
-  -- that start with it.
-  WITH RECURSIVE links (place, ref) AS (
+  -- that start with it. One of these may be another before it, which has the key.
+  WITH RECURSIVE keyed (place, key, blockers, there) AS (
+    SELECT p.place, g.chain_key, coalesce(g.blockers, '{}'), {schema}._chain_of_key(
+      coalesce(g.tenant, ''), g.chain_key, coalesce(g.key_window, 0), NULL, _at)
+    FROM json_to_recordset(_keyed) AS g (
+      places integer[], blockers bigint[], tenant text, chain_key text, key_window bigint)
+    CROSS JOIN LATERAL unnest(g.places) AS p (place)
+  ),
+  links (place, ref) AS (
     SELECT p.place, r.ref
     FROM json_to_recordset(_starts) AS g (places integer[], blockers bigint[])
     CROSS JOIN LATERAL unnest(g.places) AS p (place)
     CROSS JOIN LATERAL unnest(g.blockers) AS r (ref)
     UNION ALL
-    SELECT p.place, r.ref
-    FROM json_to_recordset(_keyed) AS g (
-      places integer[], blockers bigint[], tenant text, chain_key text, key_window bigint)
-    CROSS JOIN LATERAL {schema}._chain_of_key(
-      coalesce(g.tenant, ''), g.chain_key, coalesce(g.key_window, 0), NULL, _at) AS there
-    CROSS JOIN LATERAL unnest(g.places) AS p (place)
-    CROSS JOIN LATERAL unnest(CASE WHEN there IS NULL THEN g.blockers ELSE ARRAY[there] END)
-      AS r (ref)
+    SELECT k.place, r.ref
+    FROM keyed AS k
+    CROSS JOIN LATERAL unnest(coalesce(
+      (SELECT b.blockers FROM keyed AS b
+       WHERE b.key = k.key AND b.place <= k.place AND b.there IS NULL
+       ORDER BY b.place LIMIT 1),
+      ARRAY[k.there]
+    )) AS r (ref)
   ),
   walked (ref) AS (
     SELECT r.ref FROM json_to_recordset(_nexts) AS g (blockers bigint[])

@@ -22,7 +22,7 @@ BEGIN
     BEGIN
       SELECT k.* INTO j FROM {schema}._jobs AS k WHERE k.id = x.id FOR UPDATE SKIP LOCKED;
       IF NOT FOUND OR NOT {schema}._is_owned(j, x.token) THEN
-        answer := {schema}._refusal(x.id, x.token, x.chain);
+        answer := {schema}._unsettled(x.id, x.token, x.chain);
       ELSE
         answer := coalesce(
           {schema}._refuse_links(j, x.nexts, x.starts, x.keyed, at),

@@ -119,7 +119,7 @@ BEGIN
   RETURN (
     SELECT array_to_json(array_agg(CASE
       WHEN x.place = ANY (places) THEN 'completed'
-      ELSE {schema}._refusal(x.id, x.token, x.chain)
+      ELSE {schema}._unsettled(x.id, x.token, x.chain)
     END ORDER BY x.place))::text
     FROM unnest(_ids, _tokens, _chains) WITH ORDINALITY AS x (id, token, chain, place)
   );

@@ -13,7 +13,7 @@ BEGIN
          CROSS JOIN LATERAL {schema}._as_seen(j) AS t
          WHERE j.chain = c.id ORDER BY j.step DESC LIMIT 1),
         (SELECT {schema}._history_row(h) FROM {schema}._history AS h
-         WHERE h.chain = c.id AND c.state = 'completed' ORDER BY h.step DESC LIMIT 1)
+         WHERE h.chain = c.id AND c.state = 'completed' AND h.step = c.length - 1 LIMIT 1)
       ))::text, ',' ORDER BY x.place) || ']'
     FROM unnest(_ids) WITH ORDINALITY AS x (id, place)
     JOIN {schema}._chains AS c ON c.id = x.id

@@ -5,15 +5,18 @@
 -- do it. Of each chain no more jobs are told than make a short call; the rest goes on by a bell.
 --
 -- The rows of the jobs are locked before it is looked how they stand: what an end that came before
--- has counted down is seen then.
-CREATE OR REPLACE FUNCTION {schema}._tell(_chains bigint[], _afters bigint[], _at timestamptz)
-RETURNS void LANGUAGE plpgsql
+-- has counted down is seen then. Where chains have ended badly (`_is_bad`), jobs may fail because of it,
+-- and so their own chains are locked, too.
+CREATE OR REPLACE FUNCTION {schema}._tell(
+  _chains bigint[], _afters bigint[], _is_bad boolean, _at timestamptz
+) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
   most integer;
   told integer := 0;
+  rounds integer := 0;
   jobs bigint[];
   chains bigint[];
   locked bigint[];
@@ -36,15 +39,20 @@ BEGIN
       SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (jobs) AND j.state = 'blocked'
       ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
     );
+    IF _is_bad THEN
+      locked := {schema}._lock_own_chains(locked);
+    END IF;
     IF cardinality(locked) < (SELECT count(DISTINCT x.job) FROM unnest(jobs) AS x (job)) THEN
       SELECT t.jobs, t.chains INTO jobs, chains
       FROM {schema}._ring_locked(jobs, chains, locked) AS t;
     END IF;
     failed := {schema}._hear(jobs, chains, _at, false);
     told := told + cardinality(locked);
+    rounds := rounds + 1;
     _chains := {schema}._write_ends({schema}._ends_of(failed), _at);
     _afters := NULL;
-    IF told >= {told_at_once} THEN
+    _is_bad := true;
+    IF told >= {told_at_once} OR rounds >= 100 THEN
       PERFORM {schema}._ring_chains(_chains);
       EXIT;
     END IF;

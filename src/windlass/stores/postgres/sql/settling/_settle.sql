@@ -97,10 +97,11 @@ BEGIN
     SELECT k.* INTO j FROM {schema}._jobs AS k
     WHERE k.id = other.id AND k.token = other.token AND k.state = 'running'
     FOR UPDATE SKIP LOCKED;
-    IF FOUND THEN
+    -- The chain of a job is locked by others for moments only, and not waited for either.
+    IF FOUND AND (j.chain IS NULL OR {schema}._lock_own_chains(ARRAY[j.id]) <> '{}') THEN
       answers := answers || {schema}._end(j, other.outcome, at)::text;
     ELSE
-      answers := answers || {schema}._refusal(other.id, other.token, other.chain);
+      answers := answers || {schema}._unsettled(other.id, other.token, other.chain);
     END IF;
   END LOOP;
   RETURN array_to_json(answers)::text;

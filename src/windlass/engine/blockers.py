@@ -1,0 +1,30 @@
+"""The chains that a job waited for come with its claim, unless their outputs are too long."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, cast
+
+from windlass.engine.delivery import Delivery
+from windlass.engine.handler import Run
+from windlass.store.port import ChainStore
+from windlass.tasks.context import Context
+
+
+def with_blockers(run: Run) -> Run:
+    """A job whose blockers' outputs were too long for the claim gets them before anything that may
+    look at them starts: hooks, middleware, the handler."""
+
+    def begin(context: Context, delivery: Delivery) -> Coroutine[Any, Any, Any]:
+        lease = delivery.lease
+        if lease.blockers_total and lease.blockers is None:
+            return _fetch(run, context, delivery)
+        return run(context, delivery)
+
+    return begin
+
+
+async def _fetch(run: Run, context: Context, delivery: Delivery) -> Any:
+    store = cast(ChainStore, context._around.store)
+    delivery.blockers = await store.blockers(delivery.lease.job_id)
+    return await run(context, delivery)
