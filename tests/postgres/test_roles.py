@@ -326,5 +326,8 @@ def test_every_function_with_the_owners_rights_has_a_fixed_search_path(shop: Sho
             " JOIN pg_namespace AS n ON n.oid = p.pronamespace"
             " WHERE n.nspname = 'windlass' AND p.prosecdef ORDER BY 1"
         ).fetchall()
-    assert [name for name, _ in found] == ["_enqueue", "add_job", "add_jobs", "remove_job"]
+    assert [name for name, _ in found] == [
+        *("_enqueue", "_start_chains", "add_job", "add_jobs"),
+        *("complete_chain", "remove_job", "start_chain"),
+    ]
     assert all("search_path=pg_catalog, pg_temp" in settings for _, settings in found)

@@ -35,7 +35,8 @@ ALTER TABLE {schema}._history
 CREATE INDEX _jobs_chain ON {schema}._jobs (chain, step) WHERE chain IS NOT NULL;
 CREATE INDEX _history_chain ON {schema}._history (chain, step) WHERE chain IS NOT NULL;
 
--- `length` is true once the chain has ended. `key_window` is in microseconds. `ended_by` is the token of
+-- `length` is true once the chain has ended. `openings` is how often it was opened again after an end.
+-- `key_window` is in microseconds. `ended_by` is the token of
 -- the delivery that ended it. `aged_at` is where its keeping time begins: when it ended, or later where
 -- it was looked at by `_prune_chains` and had to be left.
 CREATE TABLE {schema}._chains (
@@ -47,6 +48,7 @@ CREATE TABLE {schema}._chains (
   key_window bigint,
   state {schema}._chain_state NOT NULL DEFAULT 'open',
   length integer NOT NULL DEFAULT 1,
+  openings integer NOT NULL DEFAULT 0,
   tenant text NOT NULL DEFAULT '',
   task text NOT NULL,
   payload json NOT NULL,
@@ -78,12 +80,14 @@ CREATE INDEX _chains_tenant ON {schema}._chains (tenant, state, id) WHERE tenant
 -- What pruning walks.
 CREATE INDEX _chains_ended ON {schema}._chains (state, aged_at) WHERE state <> 'open';
 
--- `state` is in no index, and pages are left half empty: so turning a row writes no entry.
+-- `state` is in no index, and pages are left half empty: so turning a row writes no entry. `openings` is
+-- that of the chain, in a row that is 'failed': so it is known whether the chain was opened since.
 CREATE TABLE {schema}._blockers (
   job bigint NOT NULL,
   chain bigint NOT NULL,
   place integer NOT NULL,
   state {schema}._blocker_state NOT NULL DEFAULT 'open',
+  openings integer,
   CONSTRAINT _blockers_pkey PRIMARY KEY (job, place)
 ) WITH (
   fillfactor = 50,

@@ -15,10 +15,15 @@ BEGIN
     PERFORM {schema}._stand(waiting, _at);
   END IF;
   -- A chain that failed long ago was pruned, and begins anew with its failed job.
-  INSERT INTO {schema}._chains (id, tenant, task, payload, created_at)
-  SELECT j.chain, j.tenant, j.task, j.payload, j.created_at FROM {schema}._jobs AS j
-  WHERE j.id = ANY (_jobs) AND j.chain IS NOT NULL AND j.state <> 'failed'
-  ON CONFLICT (id) DO NOTHING;
+  WITH begun AS (
+    INSERT INTO {schema}._chains (id, tenant, task, payload, created_at, openings)
+    SELECT j.chain, j.tenant, j.task, j.payload, j.created_at, 1 FROM {schema}._jobs AS j
+    WHERE j.id = ANY (_jobs) AND j.chain IS NOT NULL AND j.state <> 'failed'
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id
+  )
+  SELECT array_agg(b.id) INTO waiting FROM begun AS b;
+  PERFORM {schema}._restore_all(waiting, _at);
   PERFORM {schema}._reopen(ARRAY(
     SELECT c.id FROM {schema}._jobs AS j JOIN {schema}._chains AS c ON c.id = j.chain
     WHERE j.id = ANY (_jobs) AND j.state <> 'failed' AND c.state <> 'open'

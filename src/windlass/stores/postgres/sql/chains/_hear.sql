@@ -20,9 +20,9 @@ BEGIN
     RETURN '{}';
   END IF;
   WITH heard AS (
-    UPDATE {schema}._blockers AS b SET state = h.state
+    UPDATE {schema}._blockers AS b SET state = h.state, openings = h.openings
     FROM (
-      SELECT p.job, p.chain, CASE
+      SELECT p.job, p.chain, c.openings, CASE
         WHEN c.id IS NULL OR c.state = 'completed' OR j.on_blocker_failure = 'run' THEN 'met'
         ELSE 'failed'
       END::{schema}._blocker_state AS state

@@ -1,6 +1,6 @@
 -- Failed jobs among these pairs of jobs and chains, which the caller has locked, wait again where the
--- chain because of which they failed is open. It was opened again by one that could not lock the job,
--- or had not seen it. Answers bells that must stay: where the key of a job's own chain is being taken
+-- chain because of which they failed was opened since: by one that could not lock the job, or had not
+-- seen it. It may have completed in the meantime. Answers bells that must stay: where the key of a job's own chain is being taken
 -- just now, it is not waited for.
 CREATE OR REPLACE FUNCTION {schema}._look_back(
   _numbers bigint[], _jobs bigint[], _pair_jobs bigint[], _pair_chains bigint[], _at timestamptz
@@ -14,7 +14,8 @@ BEGIN
     SELECT DISTINCT j.id FROM unnest(_pair_jobs, _pair_chains) AS p (job, chain)
     JOIN {schema}._jobs AS j ON j.id = p.job AND j.state = 'failed'
     JOIN {schema}._blockers AS b ON b.chain = p.chain AND b.job = p.job AND b.state = 'failed'
-    JOIN {schema}._chains AS c ON c.id = p.chain AND c.state = 'open'
+    JOIN {schema}._chains AS c ON c.id = p.chain AND c.state IN ('open', 'completed')
+      AND c.openings > b.openings
   );
   IF back = '{}' THEN
     RETURN back;

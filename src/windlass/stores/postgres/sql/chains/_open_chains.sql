@@ -4,7 +4,8 @@ CREATE OR REPLACE FUNCTION {schema}._open_chains(_chains bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE {schema}._chains AS c SET
-    state = 'open', output = NULL, error = NULL, finished_at = NULL, aged_at = NULL, ended_by = NULL
+    state = 'open', output = NULL, error = NULL, finished_at = NULL, aged_at = NULL,
+    ended_by = NULL, openings = c.openings + 1
   WHERE c.id = ANY (_chains);
 EXCEPTION WHEN unique_violation THEN
   RAISE EXCEPTION 'Another chain has taken the key meanwhile'
