@@ -79,6 +79,33 @@ def serial(cluster: Cluster, tell: Tell, jobs: int, rounds: int) -> list[Figures
     ]
 
 
+def chains(cluster: Cluster, tell: Tell, jobs: int, rounds: int) -> list[Figures]:
+    """Cycles of chains in each shape, of the bare statements they need, and of plain jobs."""
+    with server(cluster) as site:
+        return _chains(bench(site, tell, "chains", jobs=jobs, rounds=rounds))
+
+
+def file_chains(folder: Path | None, tell: Tell, jobs: int, rounds: int) -> list[Figures]:
+    """The same on a file."""
+    site = FileSite(Path(folder or tempfile.gettempdir()), "full")
+    try:
+        return _chains(bench(site, tell, "chains", jobs=jobs, rounds=rounds))
+    finally:
+        site.close()
+
+
+def _chains(entries: list[Entry]) -> list[Figures]:
+    """By round; `parts` is the size of the one fan-in."""
+    by_shape = {entry["shape"]: entry for entry in entries}
+    parts = by_shape["fan-in"]["parts"]
+    return [
+        {"clean": entries[0]["rounds"][number]["clean_per_s"], "parts": parts}
+        | {entry["shape"]: entry["rounds"][number]["per_s"] for entry in entries}
+        | {f"{entry['shape']}-bare": entry["rounds"][number]["limit_per_s"] for entry in entries}
+        for number in range(len(entries[0]["rounds"]))
+    ]
+
+
 def held(cluster: Cluster, tell: Tell, seconds: float, rate: int) -> Figures:
     with server(cluster) as site:
         (entry,) = bench(site, tell, "held-snapshot", jobs=int(seconds * rate), rate=rate)

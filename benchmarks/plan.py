@@ -21,6 +21,8 @@ class BenchmarkPlan:
     beside_jobs: int = 400_000
     """Jobs of each drain beside them, and of the clean drain of the same round."""
     beside_rounds: tuple[int, int] = (5, 3)
+    chain_jobs: int = 200_000
+    """Jobs of chains in each of their shapes."""
     held_seconds: float = 180.0
     wal_jobs: int = 20_000
     sql_jobs: int = 20_000
@@ -48,6 +50,7 @@ class BenchmarkPlan:
             jobs=max(1_000, int(self.jobs * factor)),
             samples=max(10, int(self.samples * factor)),
             beside_jobs=max(1_000, int(self.beside_jobs * factor)),
+            chain_jobs=max(1_000, int(self.chain_jobs * factor)),
             held_seconds=max(2.0, self.held_seconds * factor),
         )
 
@@ -61,6 +64,7 @@ QUICK = BenchmarkPlan(
     beside=(5_000, 20_000),
     beside_jobs=20_000,
     beside_rounds=(1, 1),
+    chain_jobs=10_000,
     held_seconds=8.0,
     wal_jobs=4_000,
     sql_jobs=5_000,

@@ -38,6 +38,8 @@ ROWS = {
     "pickup": "latency of an idle worker",
     "startup": "start and stop with nothing to do",
     "serial": "drains through many serial queues",
+    "chains": "chains of jobs, and jobs that wait for chains",
+    "chains-sqlite": "the same on SQLite files",
     "backlog": "drains beside jobs that lie about, and names of empty queues",
     "backlog-large": "the same beside ten times as many",
     "held": "a steady rate while a transaction holds the horizon",
@@ -202,6 +204,8 @@ def _once(plan: BenchmarkPlan, systems: Sequence[System]) -> Iterator[Step]:
 
     yield Step("startup", WINDLASS.name, 1, 2 + times, startup)
     yield _serial(plan)
+    yield _chains(plan)
+    yield _file_chains(plan)
     yield _beside(plan, 0)
     yield _beside(plan, 1)
 
@@ -240,6 +244,29 @@ def _serial(plan: BenchmarkPlan) -> Step:
 
     clean = 6 + plan.beside_jobs / 15_000
     return Step("serial", WINDLASS.name, 1, (clean + 12) * plan.rounds, play)
+
+
+def _chains(plan: BenchmarkPlan) -> Step:
+    def play(stage: Stage) -> Found:
+        rounds = own.chains(stage.cluster, stage.tell, plan.chain_jobs, plan.rounds)
+        for number, figures in enumerate(rounds, 1):
+            yield WINDLASS.name, number, _named("chains", figures)
+
+    return Step("chains", WINDLASS.name, 1, _of_chains(plan), play)
+
+
+def _file_chains(plan: BenchmarkPlan) -> Step:
+    def play(stage: Stage) -> Found:
+        rounds = own.file_chains(stage.folder, stage.tell, plan.chain_jobs, plan.rounds)
+        for number, figures in enumerate(rounds, 1):
+            yield WINDLASS.name, number, _named("chains-sqlite", figures)
+
+    return Step("chains-sqlite", WINDLASS.name, 1, _of_chains(plan), play)
+
+
+def _of_chains(plan: BenchmarkPlan) -> float:
+    """Seconds: each round has two cycles for each of three shapes, and one of plain jobs."""
+    return plan.rounds * (7 * 2 + 3 * plan.chain_jobs / 10_000)
 
 
 def _beside(plan: BenchmarkPlan, which: int) -> Step:

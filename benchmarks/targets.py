@@ -186,6 +186,7 @@ def targets(result: Result) -> Iterator[Target]:
     )
     yield from _beside(plan)
     yield from _serial(plan)
+    yield from _chains(result)
     yield from _held(plan, result.median(WINDLASS.name, "held.claims"))
     yield from _costs()
     yield from _files(plan)
@@ -308,6 +309,26 @@ def _serial(plan: BenchmarkPlan) -> Iterator[Target]:
             below=own("serial.clean"),
             against="the clean drain",
         )
+
+
+def _chains(result: Result) -> Iterator[Target]:
+    """There is no target: what a chain costs beside a job of none, and beside bare statements."""
+    for row, where in (("chains", ""), ("chains-sqlite", " on SQLite")):
+        parts = result.median(WINDLASS.name, f"{row}.parts") or 0
+        for shape, what in (
+            ("steps", "chains of 5 jobs"),
+            ("fan-in", f"one job that waits for {parts:,.0f} chains"),
+            ("fan-ins", "jobs that wait for 10 chains each"),
+        ):
+            for below, against in (
+                ("clean", "the cycle of jobs of no chain"),
+                (f"{shape}-bare", "the bare statements that such chains need"),
+            ):
+                yield Target(
+                    *(f"cycle of {what}{where}", own(f"{row}.{shape}"), None, _rate),
+                    below=own(f"{row}.{below}"),
+                    against=against,
+                )
 
 
 def _held(plan: BenchmarkPlan, claims: float | None) -> Iterator[Target]:

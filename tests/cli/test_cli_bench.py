@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,17 @@ import pytest
 import windlass
 from tests.cli.program import Program, wait_until
 from windlass.cli.bench import KINDS, NAMES, heaps
+from windlass.cli.bench.limit_chains import Shape, SqliteChainLimit
 from windlass.cli.bench.report import bar
+from windlass.cli.bench.site import Address
 
 SMALL = (
     *("--jobs", "300", "--batch", "100", "--rounds", "1", "--samples", "3"),
     *("--backlog", "50", "--idle", "0.2", "--rate", "1000"),
 )
-THROUGHPUT = {"enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "backlog"}
+THROUGHPUT = {
+    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "chains", "backlog"),
+}
 ROUND = {"per_s", "limit_per_s", "ratio"}
 BESIDE = {"clean_per_s", "clean_ratio"}
 
@@ -33,12 +38,15 @@ def check_scenario(found: dict[str, Any]) -> None:
         case name if name in THROUGHPUT:
             assert found["per_s"] > 0 and found["limit_per_s"] > 0 and found["ratio"] > 0
             assert found["cpu_us_per_job"] > 0
-            more = BESIDE if name in ("serial", "tenants", "backlog") else set()
+            more = BESIDE if name in ("serial", "tenants", "chains", "backlog") else set()
             assert [set(each) for each in found["rounds"]] == [ROUND | more]
             assert all(found[name] > 0 for name in more)
             if name == "enqueue-one":
                 assert found["callers"] == 16
                 assert found["callers_per_s"] > 0 and found["callers_ratio"] > 0
+            elif name == "chains":
+                of_one_chain = found["parts"] + 2 if "parts" in found else found["steps"]
+                assert found["jobs"] == found["chains"] * of_one_chain == 300
             else:
                 assert found["jobs"] == 300
             if name == "backlog":
@@ -72,6 +80,8 @@ def test_every_scenario_has_its_names_and_numbers(program: Program, tmp_path: Pa
         check_scenario(each)
     shapes = [each for each in found["scenarios"] if each["scenario"] == "serial"]
     assert [each["jobs_per_queue"] for each in shapes] == [50, 1]
+    chains = [each for each in found["scenarios"] if each["scenario"] == "chains"]
+    assert [each["shape"] for each in chains] == ["steps", "fan-in", "fan-ins"]
     assert found["database"].startswith("SQLite ") and found["processes"] == 1
     assert sorted(tmp_path.iterdir()) == before, "the bench leaves nothing behind"
 
@@ -165,3 +175,33 @@ def test_people_see_what_many_tenants_leave_of_one_tenants_rate(program: Program
     assert shown.exit_code == 0, shown.output
     assert "tenants 3" in shown.output
     assert "of the default tenant:" in shown.output
+
+
+def test_people_see_each_shape_of_chains(program: Program) -> None:
+    shown = program.call("bench", "chains", *SMALL, "--processes", "2")
+    assert shown.exit_code == 0, shown.output
+    for title in ("chains of 5 ", "fan-in of 298 ", "fan-ins of 10 "):
+        assert f"\n{title}" in shown.output
+    assert shown.output.count("in the cycle of jobs of no chain:") == 3
+
+
+def test_the_limit_of_chains_does_all_of_their_work(tmp_path: Path) -> None:
+    """Every chain ends, once, and what waited for others runs after them."""
+    limit = SqliteChainLimit(Address(f"sqlite:///{tmp_path}/own.db", "windlass", "normal"))
+    limit.create()
+    shapes = [Shape("steps", 3, steps=5), Shape("fan-ins", 2, parts=10)]
+    for shape in shapes:
+        limit.start(shape, shape.chains)
+    done = 0
+    while count := limit.work(7):
+        done += count
+    assert done == sum(shape.jobs for shape in shapes) == 39
+    limit.close()
+    with sqlite3.connect(tmp_path / "own.bare.db") as database:
+        states = database.execute("SELECT state, count(*) FROM bare_chains GROUP BY 1").fetchall()
+        left = [
+            database.execute(f"SELECT count(*) FROM bare_{name}").fetchone()[0]
+            for name in ("jobs", "blockers")
+        ]
+    database.close()
+    assert (states, left) == ([("completed", 25)], [0, 0])

@@ -14,7 +14,7 @@ from windlass.cli import cli
 from windlass.cli.bench import NAMES
 
 
-@pytest.mark.parametrize("names", [NAMES[:4], NAMES[4:6], NAMES[6:]], ids="+".join)
+@pytest.mark.parametrize("names", [NAMES[:4], NAMES[4:7], NAMES[7:]], ids="+".join)
 def test_every_scenario_has_its_names_and_numbers(pg18: Cluster, names: tuple[str, ...]) -> None:
     with fresh_database(pg18) as url:
         options = ["bench", *names, "-c", url, *SMALL, "--json"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +99,17 @@ def test_queues_and_the_held_horizon_have_their_figures(pg18: Cluster) -> None:
     assert min(serial.values()) > 0
     held = own.held(pg18, quietly, seconds=0.5, rate=200)
     assert held["asked"] == 200 and held["claims"] > 0
+
+
+def test_chains_have_their_figures(pg18: Cluster, tmp_path: Path) -> None:
+    for (figures,) in (
+        own.chains(pg18, quietly, jobs=120, rounds=1),
+        own.file_chains(tmp_path, quietly, jobs=120, rounds=1),
+    ):
+        shapes = ("steps", "fan-in", "fan-ins")
+        assert figures.keys() == {"clean", "parts", *shapes, *(f"{it}-bare" for it in shapes)}
+        assert figures["parts"] == 118
+        assert min(figures.values()) > 0
 
 
 def test_a_process_that_cannot_start_says_why(pg18: Cluster) -> None:

@@ -48,16 +48,23 @@ def test_what_slows_it_down_stands_beside_the_rate_without_it() -> None:
     backlog = {**clean, "scenario": "backlog", "backlog": 2000}
     told = body(
         {**clean, "scenario": "serial", "queues": 10, "jobs_per_queue": 100},
+        {**clean, "scenario": "chains", "shape": "steps", "chains": 200, "steps": 5},
+        {**clean, "scenario": "chains", "shape": "fan-in", "chains": 1, "parts": 998},
+        {**clean, "scenario": "chains", "shape": "fan-ins", "chains": 83, "parts": 10},
         {**backlog, "kind": "all"},
         {**backlog, "kind": "future"},
     )
     assert [line.split()[:2] for line in told[2::2]] == [
         ["serial", "10x100"],
+        ["chains", "of"],
+        ["fan-in", "of"],
+        ["fan-ins", "of"],
         ["backlog", "5,000"],
         ["backlog", "future"],
     ]
     assert told[3::2] == [
         "6,000 without queues: 0.83 of it remain",
+        *["6,000 in the cycle of jobs of no chain: 0.83 of it remain"] * 3,
         "6,000 without the 2,000 of each kind: 0.83 of it remain",
         "6,000 without the 2,000: 0.83 of it remain",
     ]

@@ -89,6 +89,9 @@ def test_every_row_of_a_run_has_a_target_that_reads_it() -> None:
         assert any(each.ratio == "–" for each in lines(rest)), absent
 
 
+CHAINS = (
+    *("clean", "parts", "steps", "steps-bare", "fan-in", "fan-in-bare", "fan-ins", "fan-ins-bare"),
+)
 BESIDE = ("clean", "future", "foreign", "stuck", "dead", "queues")
 FIGURES = {
     "drain": ("drain1", "worker_cpu1", "server_cpu1", "memory1", "bulk", "bulk500"),
@@ -103,6 +106,8 @@ FIGURES = {
     "pickup": ("pickup50", "pickup95"),
     "startup": ("startup.program", "startup.process", "startup.inside", "startup.limit"),
     "serial": ("serial.clean", "serial.each50", "serial.each1"),
+    "chains": tuple(f"chains.{figure}" for figure in CHAINS),
+    "chains-sqlite": tuple(f"chains-sqlite.{figure}" for figure in CHAINS),
     "backlog": tuple(f"backlog.{kind}" for kind in BESIDE),
     "backlog-large": tuple(f"backlog-large.{kind}" for kind in BESIDE),
     "held": ("held.rate", "held.asked", "held.start95", "held.end95"),

@@ -99,12 +99,17 @@ async def cycle(run: Run) -> dict[str, Any]:
     pairs = []
     for _ in rounds(run, "cycle"):
         lowest = await _bare_cycle(run)
-        address = run.site.fresh("own")
-        async with make_app(address) as app:
-            measured, _ = await timed(run, "work", Orders(address), _add_in_batches(run, app))
-            await check(app, 0)
-        pairs.append((lowest, measured))
+        pairs.append((lowest, await own_cycle(run)))
     return result("cycle", pairs)
+
+
+async def own_cycle(run: Run) -> Measured:
+    """One round of it, without the limit."""
+    address = run.site.fresh("own")
+    async with make_app(address) as app:
+        measured, _ = await timed(run, "work", Orders(address), _add_in_batches(run, app))
+        await check(app, 0)
+    return measured
 
 
 async def _bare_cycle(run: Run) -> Measured:

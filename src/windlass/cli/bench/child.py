@@ -19,8 +19,9 @@ from typing import Any
 
 import msgspec
 
-from windlass import App
+from windlass import App, Context
 from windlass.cli.bench.limit import open_limit
+from windlass.cli.bench.limit_chains import open_chain_limit
 from windlass.cli.bench.site import Address
 
 ENVIRONMENT = "WINDLASS_BENCH"
@@ -37,10 +38,12 @@ class Orders(msgspec.Struct, frozen=True):
     batch: int = 500
     seconds: float = 1.0
     times_claims: bool = False
+    chains: bool = False
 
 
-def make_app(address: Address) -> App:
-    """The app of every scenario, in all processes."""
+def make_app(address: Address, *, chains: bool = False) -> App:
+    """The app of every scenario, in all processes; of that of chains with tasks that go on, since
+    each task that a worker has costs its claims something."""
     app = App(
         address.url,
         schema=address.schema,
@@ -55,12 +58,33 @@ def make_app(address: Address) -> App:
     async def mark(id: int) -> None:
         _say(started=time.monotonic_ns())
 
+    if chains:
+        _add_chain_tasks(app)
     return app
+
+
+def _add_chain_tasks(app: App) -> None:
+    @app.task
+    async def link(ctx: Context, left: int) -> object:
+        return ctx.continue_with(link, left=left - 1) if left else 1
+
+    @app.task
+    async def split(ctx: Context, parts: int) -> object:
+        started = [ctx.start(part, id=number) for number in range(parts)]
+        return ctx.continue_with(merge.using(blockers=started))
+
+    @app.task
+    async def part(id: int) -> int:
+        return 1
+
+    @app.task
+    async def merge(ctx: Context) -> int:
+        return sum(chain.output for chain in ctx.blockers)
 
 
 async def work(orders: Orders) -> None:
     """Run no-op jobs, or `mark` jobs that tell when they started."""
-    app = make_app(orders.address)
+    app = make_app(orders.address, chains=orders.chains)
     claims: list[float] = []
     if orders.times_claims:
         _time_claims(app, claims)
@@ -84,7 +108,7 @@ async def work(orders: Orders) -> None:
 
 def bare(orders: Orders) -> None:
     """The same by bare statements, until the process is ended."""
-    limit = open_limit(orders.address)
+    limit = (open_chain_limit if orders.chains else open_limit)(orders.address)
     _say(ready=True)
     sys.stdin.readline()
     before, settled = _cpu(), 0

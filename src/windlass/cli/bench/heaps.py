@@ -53,7 +53,7 @@ async def backlog(run: Run) -> list[dict[str, Any]]:
                 run.tell(f"backlog: a drain beside it ({name})")
                 beside[name].append(await drain(run, address))
     return [
-        _beside_clean("backlog", lowest, clean, found, kind=name, backlog=run.backlog)
+        beside_clean("backlog", lowest, clean, found, kind=name, backlog=run.backlog)
         for name, found in beside.items()
     ]
 
@@ -71,7 +71,7 @@ async def serial(run: Run) -> list[dict[str, Any]]:
             name = _queue_of(_queues(small, each))
             found.append(await drain(small, run.site.fresh("own"), name))
     return [
-        _beside_clean(
+        beside_clean(
             *("serial", lowest, clean, found), queues=_queues(small, each), jobs_per_queue=each
         )
         for each, found in shapes.items()
@@ -90,7 +90,7 @@ async def tenants(run: Run) -> dict[str, Any]:
         lowest.append(await bare_drain(even))
         clean.append(await drain(even, run.site.fresh("own")))
         found.append(await drain(even, run.site.fresh("own"), tenants=names))
-    return _beside_clean("tenants", lowest, clean, found, tenants=count)
+    return beside_clean("tenants", lowest, clean, found, tenants=count)
 
 
 def _queues(run: Run, jobs_per_queue: int) -> int:
@@ -102,13 +102,14 @@ def _queue_of(queues: int) -> Callable[[int], str]:
     return lambda number: f"queue-{number % queues}"
 
 
-def _beside_clean(
+def beside_clean(
     name: str,
     lowest: list[Measured],
     clean: list[Measured],
     found: list[Measured],
     **more: Any,
 ) -> dict[str, Any]:
+    """A scenario of rounds that each have a limit and a clean run beside them."""
     beside = result("", list(zip(clean, found, strict=True)))
     entry = result(
         name,

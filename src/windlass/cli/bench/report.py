@@ -40,9 +40,18 @@ def _title(each: dict[str, Any]) -> str:
         return f"serial {each['queues']}x{each['jobs_per_queue']}"
     if "tenants" in each:
         return f"tenants {each['tenants']}"
+    if "shape" in each:
+        return _SHAPES[each["shape"]].format(**each)
     kind = each.get("kind", "all")
     scenario: str = each["scenario"]
     return scenario if kind == "all" else f"{scenario} {kind}"
+
+
+_SHAPES = {
+    "steps": "chains of {steps}",
+    "fan-in": "fan-in of {parts}",
+    "fan-ins": "fan-ins of {parts}",
+}
 
 
 def bar(ratio: float) -> str:
@@ -82,6 +91,8 @@ def _without(each: dict[str, Any]) -> str:
         return "without queues"
     if "tenants" in each:
         return "of the default tenant"
+    if "shape" in each:
+        return "in the cycle of jobs of no chain"
     return f"without the {each['backlog']:,}" + (" of each kind" if each["kind"] == "all" else "")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import windlass
-from windlass.cli.bench import busy, heaps, quiet
+from windlass.cli.bench import busy, chains, heaps, quiet
 from windlass.cli.bench.run import Run
 
 Entry = dict[str, Any]
@@ -19,6 +19,7 @@ SCENARIOS: dict[str, Callable[[Run], Awaitable[Entry | list[Entry]]]] = {
     "cycle": busy.cycle,
     "serial": heaps.serial,
     "tenants": heaps.tenants,
+    "chains": chains.chains,
     "backlog": heaps.backlog,
     "latency": quiet.latency,
     "held-snapshot": busy.held_snapshot,

@@ -35,8 +35,9 @@ class Additions:
 
     def __init__(self) -> None:
         self.new: list[NewJob] = []
-        self._places: list[str] = []
-        """Of each: its offset, chain, step, and how many chains it waits for and has named."""
+        self._statements: list[str] = []
+        self._beside: list[str] = []
+        """What each has beside its offset and its payload, for the statement that adds it."""
         self._named: list[tuple[int, Sequence[int]]] = []
         self._keys: list[tuple[int, str, int]] = []
         self._has_starts = False
@@ -51,14 +52,20 @@ class Additions:
     ) -> int:
         """The offset of a job in this chain that named these, of which some are `met`."""
         offset = len(self.new)
-        waits = "null,null"
+        self.new.append(new)
+        self._has_starts = self._has_starts or chain == OWN
         if named:
-            self._named.append((offset, named))
             distinct = set(named)
             waits = f"{len(distinct.difference(met))},{len(distinct)}"
-        self.new.append(new)
-        self._places.append(f"{_number(chain)},{_number(step)},{waits}")
-        self._has_starts = self._has_starts or chain == OWN
+            self._named.append((offset, named))
+            self._statements.append("insert_waiting")
+            self._beside.append(f",{_number(chain)},{_number(step)},{waits}")
+        elif chain == OWN:
+            self._statements.append("insert_starts")
+            self._beside.append("")
+        else:
+            self._statements.append("insert_nexts")
+            self._beside.append(f",{_number(chain)},{_number(step)}")
         return offset
 
     def name(self, offset: int, key: str, key_window: int) -> None:
@@ -69,15 +76,17 @@ class Additions:
         """Make the texts, once all are added: for the caller's thread."""
         kinds: dict[object, list[int]] = {}
         for offset, new in enumerate(self.new):
-            kinds.setdefault(_kind(new), []).append(offset)
-        self._texts: list[tuple[NewJob | None, str]] = []
+            kinds.setdefault((self._statements[offset], _kind(new)), []).append(offset)
+        self._inserts: list[tuple[str, NewJob, str]] = []
         if len(kinds) <= _MOST_KINDS:
             for offsets in kinds.values():
                 for piece in pieces(offsets, self._length):
-                    self._texts.append((self.new[piece[0]], _list(map(self._beside, piece))))
+                    first, text = piece[0], _list(map(self._part, piece))
+                    self._inserts.append((self._statements[first], self.new[first], text))
         else:
             for piece in pieces(range(len(self.new)), self._length):
-                self._texts.append((None, _list(map(self._whole, piece))))
+                text = _list(map(self._whole, piece))
+                self._inserts.append(("insert_various", self.new[0], text))
         self._blockers = json_text(self._named)
         self._timed = [new for new in self.new if new.delay or new.run_at is not None]
         self.queues = {(new.tenant, new.queue) for new in self.new if new.queue is not None}
@@ -86,13 +95,14 @@ class Additions:
     def _length(self, offset: int) -> int:
         return len(self.new[offset].payload)
 
-    def _beside(self, offset: int) -> str:
-        return f"[{offset},{self.new[offset].payload},{self._places[offset]}]"
+    def _part(self, offset: int) -> str:
+        return f"[{offset},{self.new[offset].payload}{self._beside[offset]}]"
 
     def _whole(self, offset: int) -> str:
         new = self.new[offset]
         text = json_text(replace(new, blockers=()) if new.blockers else new)
-        return f"{text[:-1]},{offset},{self._places[offset]}]"
+        beside = self._beside[offset] or f",{OWN},0"
+        return f"{text[:-1]},{offset}{beside}]"
 
     def write(
         self,
@@ -105,12 +115,9 @@ class Additions:
     ) -> None:
         """Add them; `first` is the next id. Chains that they name are ids, of which those that are
         `met` have ended well; or offsets of jobs with which chains begin here."""
-        for common, text in self._texts:
-            values = {"rows": text, "first": first, "now": now}
-            if common is None:
-                db.run("insert_various", {**values, "last": rules.LAST_INSTANT})
-            else:
-                db.run("insert_chained", {**values, **common_values(common, now)})
+        for statement, common, text in self._inserts:
+            values = {"rows": text, "first": first, "last": rules.LAST_INSTANT}
+            db.run(statement, {**values, **common_values(common, now)})
         if self._has_starts:
             db.run("begin_chains", {"first": first, "last": first + len(self.new) - 1})
         if self._keys:

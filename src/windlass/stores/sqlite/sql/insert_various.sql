@@ -1,5 +1,6 @@
--- As insert_chained, where jobs have little in common: each is a JSON array, a `records.NewJob` with its
--- offset, chain, step, `open` and `total` after it. None is due after :last.
+-- As insert_waiting, where jobs have little in common: each is a JSON array, a `records.NewJob` with its
+-- offset, chain and step after it, and `open` and `total` where it has named chains. None is due after
+-- :last.
 -- Index expected: none read; ids are above all that there were.
 INSERT INTO windlass_jobs (
   id, {carried}, run_at, state, created_at, updated_at, chain, step, blockers_open, blockers_total

@@ -13,7 +13,7 @@ WITH RECURSIVE counted (job, place, total) AS (
   WHERE n.total <= :most
 )
 SELECT CAST(json_group_array(
-  json_array(b.job, b.place, b.chain, json(iif(c.id IS NULL, NULL, {chain_row})))
+  json_array(b.job, b.place, b.chain, iif(c.id IS NULL, NULL, {chain_row}))
 ) AS BLOB)
 FROM (SELECT job FROM counted GROUP BY job HAVING max(total) <= :most) AS s
 CROSS JOIN windlass_blockers AS b INDEXED BY windlass_blockers_job ON b.job = s.job

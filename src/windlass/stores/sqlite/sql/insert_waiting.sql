@@ -1,6 +1,6 @@
--- Add jobs that are alike but for their payloads, their chains and what they wait for: each is
--- [offset, payload, chain, step, open, total]. The offset is from the id of the first; the chain is NULL,
--- 0 for one that begins with this job, or an id; `open` and `total` count the chains that it named.
+-- Add jobs that have named chains, alike but for their payloads: each is [offset, payload, chain, step,
+-- open, total]. The offset is from the id of the first; the chain is NULL, 0 for one that begins with
+-- this job, or an id; `open` and `total` count the chains that it waits for and has named.
 -- Index expected: none read; ids are above all that there were.
 INSERT INTO windlass_jobs (
   id, {carried}, state, run_at, created_at, updated_at, chain, step, blockers_open, blockers_total
