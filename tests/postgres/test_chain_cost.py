@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
-from windlass.model.chain import ChainState
+from windlass.model.chain import Chain, ChainState
 from windlass.store.records import (
     COMPLETE,
     ChainFilter,
@@ -122,7 +122,7 @@ def test_the_end_of_a_blocker_costs_the_same_however_many_there_are(made: Schema
 
     async def measure(number: int) -> list[Cost]:
         async with opened(made) as store:
-            chains = []
+            chains: list[Chain[Any]] = []
             for _ in range(0, number, 2_000):
                 count = min(2_000, number - len(chains))
                 chains += await store.start_chains([NewChain(job=NewJob("part"))] * count)

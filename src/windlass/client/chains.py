@@ -109,7 +109,7 @@ class ChainVerbs(Caller):
                 raise ChainNotFoundError([wanted])
             return chain if chain.state.is_final else None
 
-        return await wait_until(ended, timeout, f"chain {id}")
+        return await wait_until(ended, timeout, lambda: f"chain {id} is still open")
 
     # ── changing ──
 

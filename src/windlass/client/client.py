@@ -106,7 +106,10 @@ class Client(ChainVerbs):
         names.check_seconds(timeout, "timeout")
         store = await self._opened()
 
+        state = ""
+
         async def finished() -> Job | None:
+            nonlocal state
             job = await store.get(wanted, self._tenant())
             if job is None:
                 raise JobNotFoundError(f"there is no job {id}, or it is finished and was not kept")
@@ -115,9 +118,10 @@ class Client(ChainVerbs):
                     f"job {id} is not kept when it completes, so there will be nothing to wait"
                     " for; set keep= on the job, the task or the app"
                 )
+            state = job.state.value
             return job if job.state.is_final else None
 
-        return await wait_until(finished, timeout, f"job {id}")
+        return await wait_until(finished, timeout, lambda: f"job {id} is still {state}")
 
     def _is_kept(self, job: Job) -> bool:
         return bool(self._keep(job.task) if job.keep is None else job.keep)

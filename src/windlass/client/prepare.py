@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from windlass.model import payload as payloads
 from windlass.model.job import DEFAULT_TENANT, Carried, JobSpec
 from windlass.store.records import NewChain, NewJob
 from windlass.tasks.registry import Registry
+from windlass.tasks.task import Task
 
 _CARRIED = [name for name in Carried.__struct_fields__ if name != "payload"]
 """What a job carries, in the order of NewJob, whose second field is the payload."""
@@ -23,6 +25,7 @@ _NOT_ASKED = {"tenant": DEFAULT_TENANT}
 """What no caller says of a single job: the client knows its tenant."""
 assert Carried.__struct_fields__[:2] == ("task", "payload")
 
+_HEAD = ("task", "payload")
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "queue": names.check_queue,
     "max_attempts": names.check_max_attempts,
@@ -37,6 +40,12 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 """How a value is checked, and what the store is given for it; others go as they are."""
 
 
+_options = attrgetter(*(name for name in JobSpec.__struct_fields__ if name not in _HEAD))
+_NO_OPTIONS = _options(JobSpec(""))
+_MOST_KNOWN = 1_000
+"""Tasks whose jobs without options are checked once; names may come from anywhere."""
+
+
 class Preparer:
     """Checks a `JobSpec` and its payload, and makes the `NewJob` that a store takes."""
 
@@ -44,6 +53,8 @@ class Preparer:
         """`max_payload` is asked for each call, because `App.configure` may change it."""
         self._registry = registry
         self._max_payload = max_payload
+        self._without_options: dict[str, tuple[Task[Any, Any] | None, Callable[[str], NewJob]]] = {}
+        """What makes the jobs of a task that are asked for without options, the most of all."""
 
     def prepare(self, specs: Iterable[JobSpec]) -> list[NewJob]:
         """Jobs by task name. The task need not be known here; any JSON payload is accepted."""
@@ -119,6 +130,17 @@ class Preparer:
         The task's own options apply where the spec leaves a value out.
         """
         task = self._registry.find(names.check_task(_require_spec(spec).task))
+        is_plain = _options(spec) == _NO_OPTIONS
+        if is_plain:
+            known, make = self._without_options.get(spec.task, (None, None))
+            if make is not None and known is task:
+                return make
+        make = self._check_all(spec, task)
+        if is_plain and len(self._without_options) < _MOST_KNOWN:
+            self._without_options[spec.task] = (task, make)
+        return make
+
+    def _check_all(self, spec: JobSpec, task: Task[Any, Any] | None) -> Callable[[str], NewJob]:
         carried: dict[str, Any] = {
             name: _NOT_ASKED[name] if name in _NOT_ASKED else getattr(spec, _SAID.get(name, name))
             for name in _CARRIED

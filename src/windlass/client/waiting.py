@@ -17,10 +17,12 @@ Found = TypeVar("Found")
 
 
 async def wait_until(
-    look: Callable[[], Awaitable[Found | None]], timeout: float | timedelta | None, what: str
+    look: Callable[[], Awaitable[Found | None]],
+    timeout: float | timedelta | None,
+    still: Callable[[], str],
 ) -> Found:
     """Look, first often and then more seldom, until there is an answer; WaitTimeoutError after
-    `timeout` seconds. `what` is waited for, and is not over yet."""
+    `timeout` seconds. `still` says what is waited for, and how it is."""
     limit = check_seconds(timeout, "timeout")
     time = asyncio.get_running_loop().time
     deadline = None if limit is None else time() + limit
@@ -28,7 +30,7 @@ async def wait_until(
     while (found := await look()) is None:
         left = None if deadline is None else deadline - time()
         if left is not None and left <= 0:
-            raise WaitTimeoutError(f"{what} has not ended after {limit:g} s")
+            raise WaitTimeoutError(f"{still()} after {limit:g} s")
         await asyncio.sleep(pause if left is None else min(pause, left))
         pause = min(pause * 1.5, _LONGEST_PAUSE)
     return found

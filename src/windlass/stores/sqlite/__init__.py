@@ -24,6 +24,13 @@ Ends
     Every job that ends, by its worker, an operator or upkeep, passes `ending.ended` in the
     transaction that ends it. What follows from an end hangs there.
 
+Chains
+    A chain's row is written when it starts and when it ends; in between its current job tells how
+    far it is. What a job waits for is one row for each chain it named, and a number that each end
+    counts down. Only one transaction writes at a time, so an end, the jobs it releases and whatever
+    fails with it are one step. Batches that only continue and complete chains are a few statements;
+    all else goes by the rules of `store/chaining.py`.
+
 Leases
     A worker's liveness is one row, with an end on the machine's monotonic clock, so that a wall
     clock may jump. While another transaction holds the write lock no worker can renew; a worker

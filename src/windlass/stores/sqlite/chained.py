@@ -50,14 +50,17 @@ def is_quick(outcome: Outcome) -> bool:
     cannot be refused, and starts what it asks for."""
     if not isinstance(outcome, Complete):
         return False
-    starts = outcome.starts
-    return all(
-        new.key is None and _is_plain(new.job, before) for before, new in enumerate(starts)
-    ) and (outcome.next is None or _is_plain(outcome.next, len(starts)))
+    for before, new in enumerate(outcome.starts):
+        if new.key is not None or not _is_plain(new.job, before):
+            return False
+    return outcome.next is None or _is_plain(outcome.next, len(outcome.starts))
 
 
 def _is_plain(new: NewJob, started: int) -> bool:
-    return new.key is None and all(-started <= blocker < 0 for blocker in new.blockers)
+    """Whether it has no key, and names only some of the chains that have started by then."""
+    if new.key is not None:
+        return False
+    return not new.blockers or -started <= min(new.blockers) <= max(new.blockers) < 0
 
 
 class ChainedCompletions:
@@ -128,11 +131,15 @@ def _additions(completions: Sequence[Completion]) -> Additions:
     for lease, outcome in completions:
         started: list[int] = []
         for new in outcome.starts:
-            job = new.job
-            named = [started[-blocker - 1] for blocker in job.blockers]
-            started.append(additions.add(job, OWN, 0, named))
+            named = _offsets(new.job, started)
+            started.append(additions.add(new.job, OWN, 0, named))
         if outcome.next is not None:
             chain = lease.job_id if lease.chain is None else lease.chain
-            named = [started[-blocker - 1] for blocker in outcome.next.blockers]
+            named = _offsets(outcome.next, started)
             additions.add(outcome.next, chain, (lease.step or 0) + 1, named)
     return additions.prepare()
+
+
+def _offsets(new: NewJob, started: Sequence[int]) -> Sequence[int]:
+    """Where the chains begin that a job names as -1, -2, …"""
+    return [started[-blocker - 1] for blocker in new.blockers] if new.blockers else ()
