@@ -13,9 +13,10 @@ import windlass
 import windlass.testing
 from tests.docs.doc_pages import DOCS, ROOT, all_text, pages, table_rows, without_blocks
 from windlass import errors
+from windlass.client.chains import ChainVerbs
 from windlass.config import NAMES, Settings
 from windlass.observe.events import EVENTS
-from windlass.store.port import Store, WorkStore
+from windlass.store.port import ChainStore, Store, WorkStore
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.options import TaskOptions
 
@@ -44,7 +45,10 @@ def test_a_public_name_is_mentioned(name: str) -> None:
     assert is_mentioned(name)
 
 
-@pytest.mark.parametrize("name", ["drain", "assert_enqueued", "windlass_testing", "windlass_clock"])
+@pytest.mark.parametrize(
+    "name",
+    ["drain", "assert_enqueued", "assert_continued_with", "windlass_testing", "windlass_clock"],
+)
 def test_help_for_tests_is_mentioned(name: str) -> None:
     assert is_mentioned(name, page("running.md"))
 
@@ -60,6 +64,20 @@ def test_an_exception_is_mentioned_on_the_page_of_tasks(name: str) -> None:
 @pytest.mark.parametrize("verb", [v for v in vars(windlass.Client) if not v.startswith("_")])
 def test_a_verb_of_the_client_is_mentioned(verb: str) -> None:
     assert verb == "add_typed" or is_mentioned(verb, page("tasks.md"))
+
+
+INNER = ("start_typed", "prepare_chain", "prepare_next")
+"""What task handles and contexts call."""
+
+
+@pytest.mark.parametrize("verb", [v for v in vars(ChainVerbs) if not v.startswith("_")])
+def test_a_verb_about_chains_is_mentioned(verb: str) -> None:
+    assert verb in INNER or is_mentioned(verb, page("chains.md"))
+
+
+@pytest.mark.parametrize("name", windlass.Chain.__struct_fields__)
+def test_a_field_of_a_chain_is_mentioned(name: str) -> None:
+    assert is_mentioned(name, page("chains.md"))
 
 
 @pytest.mark.parametrize("name", [n for n in vars(windlass.Context) if not n.startswith("_")])
@@ -78,7 +96,8 @@ def test_an_abort_reason_is_mentioned(reason: AbortReason) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", sorted(v for v in {*vars(WorkStore), *vars(Store)} if not v.startswith("_"))
+    "verb",
+    sorted(v for v in {*vars(WorkStore), *vars(ChainStore), *vars(Store)} if not v.startswith("_")),
 )
 def test_a_verb_of_the_port_is_mentioned(verb: str) -> None:
     assert is_mentioned(verb, page("architecture.md"))

@@ -416,10 +416,8 @@ MUTATIONS = (
         "order-retry",
         "So does a retry of jobs that have ended.",
         f"{_SQL}/operators/_retry_jobs.sql",
-        "k.state IN ('scheduled', 'failed', 'cancelled')\n"
-        "    ORDER BY k.key NULLS FIRST, k.tenant, k.id FOR NO KEY UPDATE",
-        "k.state IN ('scheduled', 'failed', 'cancelled')\n"
-        "    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE",
+        "    ORDER BY k.key NULLS FIRST, k.tenant, k.id FOR NO KEY UPDATE\n  LOOP\n",
+        "    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE\n  LOOP\n",
         ("tests/postgres/test_lock_order.py::test_retries_of_jobs_in_opposite_orders",),
     ),
     Mutation(

@@ -13,7 +13,16 @@ import pytest
 
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
 from windlass import App, Events, JobState
-from windlass.store.records import ClaimRequest, Complete, JobFilter, Verdict
+from windlass.store.records import (
+    ChainFilter,
+    ClaimRequest,
+    Complete,
+    JobFilter,
+    NewChain,
+    NewJob,
+    Verdict,
+    decode_blockers,
+)
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.schema import prepare
 
@@ -62,7 +71,7 @@ def made(pg: Cluster) -> Iterator[Schema]:
 @pytest.fixture
 def installed(made: Schema) -> Schema:
     with psycopg.connect(made.url, autocommit=True) as connection:
-        for table in ("_jobs", "_history", "_workers", "_bells"):
+        for table in ("_jobs", "_history", "_chains", "_blockers", "_workers", "_bells"):
             connection.execute(f"DELETE FROM {made.name}.{table}".encode())
     return made
 
@@ -75,9 +84,11 @@ def enqueue(schema: Schema, text: str, is_keyed: bool, now: str | None = None) -
         )
 
 
-def count(schema: Schema) -> int:
+def count(schema: Schema, table: str = "_jobs") -> int:
     with psycopg.connect(schema.url, autocommit=True) as connection:
-        found = connection.execute(f"SELECT count(*) FROM {schema.name}._jobs".encode()).fetchone()
+        found = connection.execute(
+            f"SELECT count(*) FROM {schema.name}.{table}".encode()
+        ).fetchone()
     assert found is not None
     return int(found[0])
 
@@ -114,6 +125,107 @@ def test_a_clock_that_no_program_can_show(installed: Schema, now: str) -> None:
         with pytest.raises(psycopg.Error):
             enqueue(installed, text, is_keyed, now)
     assert count(installed) == 0
+
+
+def start_chains(schema: Schema, starts: Any, keyed: Any = None) -> None:
+    given = {"starts": starts, "keyed": keyed}
+    text = json.dumps({name: value for name, value in given.items() if value is not None})
+    with psycopg.connect(schema.url, autocommit=True) as connection:
+        connection.execute(f"SELECT {schema.name}._start_chains(%s, true)".encode(), [text])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_value_that_no_job_of_a_chain_may_have(installed: Schema, name: str) -> None:
+    """As the first job of a chain, with a key and without, and as a job that waits for one."""
+    bad = {"task": "t", **REFUSED[name], "places": [1]}
+    group = {**bad, "payloads": [bad.pop("payload", 1)]}
+    with pytest.raises(psycopg.Error):
+        start_chains(installed, [group])
+    with pytest.raises(psycopg.Error):
+        start_chains(installed, None, [{**group, "chain_key": "k"}])
+    with pytest.raises(psycopg.Error):
+        enqueue(installed, json.dumps({"links": [group]}), True)
+    assert count(installed) == 0
+    assert count(installed, "_chains") == 0
+
+
+LINKS: dict[str, dict[str, Any]] = {
+    "a blocker that is none": {"blockers": [None]},
+    "a blocker that is not there": {"blockers": [7]},
+    "a chain that starts with it": {"blockers": [-1]},
+    "one that is no number": {"blockers": ["x"]},
+    "an unknown choice": {"on_blocker_failure": "never"},
+    "two at one place": {"places": [1, 1], "payloads": [1, 2]},
+    "an empty key": {"chain_key": ""},
+    "a long key": {"chain_key": "x" * 513},
+    "a window of less than nothing": {"chain_key": "k", "key_window": -1},
+    "a window beyond the calendar": {"chain_key": "k", "key_window": 2**63 - 1},
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_link_that_no_job_may_have(installed: Schema, name: str) -> None:
+    group = {"task": "t", "payloads": [1], "places": [1], **LINKS[name]}
+    keyed = {"chain_key": "k", **group}
+    with pytest.raises(psycopg.Error):
+        start_chains(installed, None, [keyed])
+    if "chain_key" not in group:
+        with pytest.raises(psycopg.Error):
+            start_chains(installed, [group])
+        with pytest.raises(psycopg.Error):
+            enqueue(installed, json.dumps({"links": [group]}), True)
+    assert count(installed) == count(installed, "_chains") == count(installed, "_blockers") == 0
+
+
+def test_places_beyond_the_end_add_nothing(installed: Schema) -> None:
+    group = {"task": "t", "payloads": [1], "places": [10**6]}
+    start_chains(installed, [group])
+    enqueue(installed, json.dumps({"links": [group]}), True)
+    assert count(installed) == count(installed, "_chains") == 0
+
+
+SPOILT_CHAINS = {
+    "payload": f"payload = '{'[' * 3000}{']' * 3000}'",
+    "output": r"""output = '"\ud800"'""",
+    "created_at": "created_at = '-infinity'",
+    "finished_at": "finished_at = 'infinity'",
+    "aged_at": "aged_at = '-infinity'",
+    "key_window": "key_window = 9223372036854775807",
+    "a window of less than nothing": "key_window = -9223372036854775808",
+    "length": "length = -5",
+}
+
+
+@pytest.mark.parametrize("name", SPOILT_CHAINS)
+def test_a_chain_that_cannot_be_decoded_costs_only_itself(installed: Schema, name: str) -> None:
+    async def scenario() -> None:
+        store = PostgresStore(installed.url, schema_name=installed.name)
+        await store.open()
+        try:
+            new = [NewChain(job=NewJob("t"), key=key) for key in ("bad", "k")]
+            chains = await store.start_chains(new)
+            [job] = await store.enqueue([NewJob("u", blockers=tuple(c.id for c in chains))])
+            leases = await store.claim(ClaimRequest("w", ("t",), 10))
+            await store.settle([(lease, Complete("1")) for lease in leases])
+            with psycopg.connect(installed.url, autocommit=True) as connection:
+                connection.execute(
+                    f"UPDATE {installed.name}._chains SET {SPOILT_CHAINS[name]}"
+                    " WHERE key = 'bad'".encode()
+                )
+            assert len(await store.find_chains(ChainFilter())) == 2
+            assert await store.get_chain(chains[0].id) is not None
+            assert len(await store.blockers(job.id)) == 2
+            [lease] = await store.claim(ClaimRequest("w", ("u",), 10))
+            assert len(decode_blockers(lease.blockers or "")) == 2
+            for window in (0, 10**6):
+                again = NewChain(job=NewJob("t"), key="bad", key_window=window)
+                assert len(await store.start_chains([again])) == 1
+            await store.settle([(lease, Complete(next=NewJob("u", blockers=(chains[0].id,))))])
+            await store.prune(100, 0.0, 0.0)
+        finally:
+            await store.close()
+
+    asyncio.run(scenario())
 
 
 WRITES = {

@@ -36,12 +36,14 @@ from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema, shared_cluster
 from windlass import App, Job, JobSpec, JobState
 from windlass.errors import (
+    ChainNotFoundError,
     ConfigError,
     OutcomeUnknownError,
     StoreBusyError,
     StoreError,
     StoreUnavailableError,
 )
+from windlass.model.chain import Chain
 
 
 @pytest.fixture(scope="module")
@@ -396,6 +398,107 @@ def test_an_async_connection(
 
     asyncio.run(scenario())
     assert orders(schema) == (ends == "commits")
+
+
+# ── chains ──
+
+
+def start_sync(app: App, connection: Any) -> list[Chain[Any]]:
+    """Plain, by key, twice by one key, and behind others; and a job that waits for them."""
+    client = app.sync.using(connection)
+    task = app.registry.get("welcome")
+    first = client.start_chain("welcome", {"user_id": 1})
+    keyed = client.start_chain("letter", 'two\n"lines" %s :x é 😀', key="k: %s")
+    again = task.using(connection=connection, key="k: %s").start(user_id=2)
+    last = client.start_chains([JobSpec("letter", None, blockers=[first, keyed])])
+    waiting = client.add_job("welcome", {"user_id": 3}, blockers=[last[0]])
+    assert (waiting.state, waiting.blockers_open) == (JobState.BLOCKED, 1)
+    return [first, keyed, again, *last]
+
+
+async def start_async(app: App, connection: Any) -> list[Chain[Any]]:
+    client = app.client.using(connection)
+    task = app.registry.get("welcome")
+    first = await client.start_chain("welcome", {"user_id": 1})
+    keyed = await client.start_chain("letter", 'two\n"lines" %s :x é 😀', key="k: %s")
+    again = await task.using(connection=connection, key="k: %s").astart(user_id=2)
+    last = await client.start_chains([JobSpec("letter", None, blockers=[first, keyed])])
+    waiting = await client.add_job("welcome", {"user_id": 3}, blockers=[last[0]])
+    assert (waiting.state, waiting.blockers_open) == (JobState.BLOCKED, 1)
+    return [first, keyed, again, *last]
+
+
+def check_started(started: list[Chain[Any]], stored: list[Chain[Any]]) -> None:
+    first, keyed, again, last = started
+    assert stored == [last, keyed, first]
+    assert (again.id, again.deduplicated, again.payload) == (keyed.id, True, keyed.payload)
+    assert last.job is not None
+    assert (last.job.state, last.job.blockers_open) == (JobState.BLOCKED, 2)
+
+
+@pytest.mark.parametrize("ends", ["commits", "rolls back"])
+@pytest.mark.parametrize("name", BLOCKING)
+def test_a_chain_exists_when_the_transaction_commits(
+    app: App, cluster: Cluster, name: str, ends: str
+) -> None:
+    with BLOCKING[name](cluster) as own:
+        started = start_sync(app, own.connection)
+        assert [*app.sync.list_chains(), *app.sync.list_jobs()] == []
+        own.commit() if ends == "commits" else own.rollback()
+        stored = app.sync.list_chains()
+    if ends == "commits":
+        check_started(started, stored)
+        assert len(app.sync.list_jobs()) == 4
+    else:
+        assert [*stored, *app.sync.list_jobs()] == []
+
+
+@pytest.mark.parametrize("ends", ["commits", "rolls back"])
+@pytest.mark.parametrize("name", [*AWAITED, "psycopg of the caller's thread"])
+def test_a_chain_on_an_async_connection(app: App, cluster: Cluster, name: str, ends: str) -> None:
+    async def scenario() -> None:
+        if name in AWAITED:
+            async with AWAITED[name](cluster) as own:
+                started = await start_async(app, own.connection)
+                assert await app.client.list_chains() == []
+                await (own.commit() if ends == "commits" else own.rollback())
+        else:
+            with BLOCKING["psycopg"](cluster) as blocking:
+                started = await start_async(app, blocking.connection)
+                blocking.commit() if ends == "commits" else blocking.rollback()
+        stored = await app.client.list_chains()
+        if ends == "commits":
+            check_started(started, stored)
+        else:
+            assert stored == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("name", ["psycopg", "sqlalchemy core", "django proxy"])
+def test_an_unknown_blocker_in_the_callers_transaction(
+    app: App, cluster: Cluster, name: str
+) -> None:
+    for call in ("start_chain", "add_job"):
+        with BLOCKING[name](cluster) as own:
+            client = app.sync.using(own.connection)
+            with pytest.raises(ChainNotFoundError) as caught:
+                getattr(client, call)("welcome", {"user_id": 1}, blockers=[7, 9])
+            assert caught.value.ids == (7, 9)
+            own.rollback()
+
+
+@pytest.mark.parametrize("name", ["psycopg", "asyncpg", "sqlalchemy asyncpg core"])
+def test_an_unknown_blocker_on_an_async_connection(app: App, cluster: Cluster, name: str) -> None:
+    async def scenario() -> None:
+        async with AWAITED[name](cluster) as own:
+            client = app.client.using(own.connection)
+            with pytest.raises(ChainNotFoundError) as caught:
+                await client.start_chain("welcome", {"user_id": 1}, blockers=[7, 9])
+            assert caught.value.ids == (7, 9)
+            await own.rollback()
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("ends", ["commits", "rolls back"])

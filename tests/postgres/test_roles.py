@@ -12,7 +12,7 @@ import pytest
 from tests.docs.doc_pages import blocks
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.test_postgres_page import PAGE, is_about_roles
-from windlass import App, JobState, parse_crontab
+from windlass import App, Context, JobState, parse_crontab
 from windlass.errors import StoreError
 from windlass.store.records import ClaimRequest
 from windlass.store.schedules import jobs_at
@@ -70,6 +70,8 @@ def prepared(pg: Cluster) -> Iterator[Shop]:
 def shop(prepared: Shop) -> Shop:
     with prepared.connect() as connection:
         connection.execute("DELETE FROM windlass._jobs")
+        connection.execute("DELETE FROM windlass._chains")
+        connection.execute("DELETE FROM windlass._blockers")
         connection.execute("DELETE FROM windlass._history")
         connection.execute("DELETE FROM windlass._workers")
     return prepared
@@ -110,6 +112,29 @@ def test_the_app_role_adds_by_python(shop: Shop) -> None:
     assert shop.tasks() == ["one", "typed", "typed", "keyed", "joined"]
 
 
+def test_the_app_role_starts_chains(shop: Shop) -> None:
+    app = shop.app("shop_app")
+
+    async def start() -> None:
+        async with app:
+            first = await app.client.start_chain("one", {"n": 1})
+            keyed = await app.client.start_chain("two", key="k", blockers=[first])
+            again = await app.client.start_chain("three", key="k")
+            assert (again.id, again.deduplicated) == (keyed.id, True)
+            await app.client.add_job("four", blockers=[first])
+        with shop.connect("shop_app") as connection, connection.transaction():
+            app.sync.using(connection).start_chain("joined", key="joined")
+        await app.close()
+
+    asyncio.run(start())
+    with shop.connect("shop_app") as connection:
+        connection.execute(
+            "SELECT windlass.start_chain('sql', blockers := ARRAY["
+            "(windlass.start_chain('sql', chain_key := 's')).id])"
+        )
+    assert shop.tasks() == ["one", "two", "four", "joined", "sql", "sql"]
+
+
 def test_the_app_role_adds_by_sql(shop: Shop) -> None:
     with shop.connect("shop_app") as connection:
         connection.execute("SELECT windlass.add_job('one', '{}', 'q', job_key := 'k')")
@@ -136,6 +161,13 @@ def test_the_app_role_adds_by_sql(shop: Shop) -> None:
         "SELECT windlass.reschedule_jobs(ARRAY[1])",
         "SELECT windlass.force_unlock_workers(ARRAY['w'])",
         "SELECT windlass.remove_job('k')",
+        "SELECT * FROM windlass.chains",
+        "SELECT output FROM windlass._chains",
+        "SELECT chain FROM windlass._blockers",
+        "SELECT windlass.complete_chain(1)",
+        "SELECT windlass._complete_chain(1, NULL, NULL, NULL, '{}', NULL)",
+        "SELECT windlass._delete_chains('{1}', true, NULL)",
+        "SELECT windlass._show_chains('{1}')",
         "SELECT windlass._add_job(r, now())"
         ' FROM json_populate_record(NULL::windlass._request, \'{"task": "t"}\') AS r',
         "SELECT windlass._pause('', 'task', 't')",
@@ -177,11 +209,13 @@ def test_the_app_role_may_be_given_more(shop: Shop) -> None:
     with shop.connect("shop_owner") as connection, connection.transaction(force_rollback=True):
         connection.execute("GRANT SELECT ON windlass.jobs TO shop_app")
         connection.execute("GRANT EXECUTE ON FUNCTION windlass.remove_job TO shop_app")
+        connection.execute("GRANT EXECUTE ON FUNCTION windlass.complete_chain TO shop_app")
         connection.execute("SELECT windlass.add_job('t', job_key := 'k')")
         with shop.connect() as superuser:
             superuser.execute("GRANT shop_app TO shop_owner")
         connection.execute("SET LOCAL ROLE shop_app")
         connection.execute("SELECT windlass.remove_job('k')")
+        connection.execute("SELECT windlass.complete_chain((windlass.start_chain('t')).id)")
         assert connection.execute("SELECT count(*) FROM windlass.jobs").fetchone() == (0,)
     with shop.connect() as superuser:
         superuser.execute("REVOKE shop_app FROM shop_owner")
@@ -227,6 +261,41 @@ def test_the_worker_role_works(shop: Shop, migrate: str) -> None:
     assert ran == [0, 1, 2, 9]
 
 
+def test_the_worker_role_works_on_chains(shop: Shop) -> None:
+    app = shop.app("shop_worker")
+    merged: list[object] = []
+
+    @app.task
+    async def part(n: int) -> int:
+        return n
+
+    @app.task
+    async def merge(ctx: Context) -> None:
+        merged.extend(chain.output for chain in ctx.blockers)
+
+    @app.task
+    async def split(ctx: Context) -> object:
+        parts = [ctx.start(part, n=n) for n in range(3)]
+        return ctx.continue_with(merge.using(blockers=parts))
+
+    async def work() -> None:
+        async with app:
+            chain = await split.astart()
+            await app.run_once()
+            client = app.client
+            assert (await client.get_chain(chain.id) or chain).state == "completed"
+            lost = await client.start_chain("part", {"n": 1}, run_at=None, delay=60)
+            await client.cancel_chains([lost.id])
+            await client.retry_chains([lost.id])
+            await client.complete_chain(lost.id)
+            assert len(await client.list_chains()) == 5
+            await client.delete_chains([lost.id])
+            await client.cleanup("prune")
+
+    asyncio.run(work())
+    assert merged == [0, 1, 2]
+
+
 def test_the_worker_role_fires_schedules(shop: Shop) -> None:
     app = shop.app("shop_worker")
     [schedule] = parse_crontab("* * * * * nightly ?jobKey=k")
@@ -258,6 +327,9 @@ def test_the_worker_role_calls_the_functions(shop: Shop) -> None:
             "SELECT windlass.reschedule_jobs(ARRAY[1])",
             "SELECT windlass.force_unlock_workers(ARRAY['w'])",
             "SELECT * FROM windlass.jobs",
+            "SELECT windlass.start_chain('t', chain_key := 'k')",
+            "SELECT windlass.complete_chain(id) FROM windlass.chains",
+            "SELECT * FROM windlass.chains",
         ):
             connection.execute(statement.encode())
 
@@ -312,6 +384,9 @@ def test_a_right_to_use_the_schema_is_no_right_to_add(shop: Shop) -> None:
         denied(shop, "shop_reader", "SELECT windlass.add_jobs('{}')")
         denied(shop, "shop_reader", "SELECT windlass.remove_job('k')")
         denied(shop, "shop_reader", "SELECT windlass._enqueue('[]', false)")
+        denied(shop, "shop_reader", "SELECT windlass.start_chain('t')")
+        denied(shop, "shop_reader", "SELECT windlass.complete_chain(1)")
+        denied(shop, "shop_reader", "SELECT windlass._start_chains('{}', false)")
         with shop.connect("shop_reader") as connection:
             connection.execute("SELECT * FROM windlass.jobs")
     finally:
@@ -327,7 +402,7 @@ def test_every_function_with_the_owners_rights_has_a_fixed_search_path(shop: Sho
             " WHERE n.nspname = 'windlass' AND p.prosecdef ORDER BY 1"
         ).fetchall()
     assert [name for name, _ in found] == [
-        *("_enqueue", "_start_chains", "add_job", "add_jobs"),
-        *("complete_chain", "remove_job", "start_chain"),
+        *("_enqueue", "_start_chains", "add_job", "add_jobs", "complete_chain", "remove_job"),
+        "start_chain",
     ]
     assert all("search_path=pg_catalog, pg_temp" in settings for _, settings in found)

@@ -20,7 +20,7 @@ from tests.postgres.traps import MALLORY, plant, sprung
 from windlass import App, Context
 from windlass.clock import Clock
 from windlass.store.port import Store
-from windlass.store.records import NewJob
+from windlass.store.records import NewChain, NewJob
 from windlass.stores.postgres import PostgresStore, graphile
 from windlass.stores.postgres.examine import examine
 from windlass.stores.postgres.schema import prepare, script
@@ -32,7 +32,11 @@ TRAPS = "traps"
 CASES = [
     case
     for case in contract.cases()
-    if case.group in {"crash", "transactions", "pages_counts", "history", "pause", "batches"}
+    if case.group
+    in {
+        *("crash", "transactions", "pages_counts", "history", "pause", "batches"),
+        *("chains", "chain_operators", "chain_keys"),
+    }
 ]
 """Every verb, and every statement that Python sends."""
 UNBOUND = """
@@ -154,8 +158,9 @@ def test_nothing_that_is_installed_refers_to_what_was_planted(
 
 EMPTY = """
 DROP TABLE IF EXISTS handlers_own;
-TRUNCATE windlass._jobs, windlass._history, windlass._batches, windlass._workers,
-  windlass._clocks, windlass._bells, windlass._paused, windlass._schedules;
+TRUNCATE windlass._jobs, windlass._history, windlass._chains, windlass._blockers,
+  windlass._batches, windlass._workers, windlass._clocks, windlass._bells, windlass._paused,
+  windlass._schedules;
 """
 
 
@@ -188,6 +193,10 @@ BY_HAND = (
     "SELECT * FROM windlass.permanently_fail_jobs(ARRAY(SELECT id FROM windlass.jobs))",
     "SELECT * FROM windlass.complete_jobs(ARRAY(SELECT id FROM windlass.jobs))",
     "SELECT * FROM windlass.force_unlock_workers(ARRAY['w'])",
+    "SELECT windlass.start_chain('t', '{}', 'q', now() + interval '2 s', 3, 'k', 1, '{f}')",
+    "SELECT windlass.start_chain('t', blockers := ARRAY(SELECT id FROM windlass.chains))",
+    "SELECT * FROM windlass.chains",
+    "SELECT windlass.complete_chain(id) FROM windlass.chains",
 )
 
 
@@ -203,6 +212,11 @@ def test_an_enqueue_in_the_callers_transaction_runs_nothing_planted(trapped: str
         with psycopg.connect(trapped) as connection:
             store.joined(connection).enqueue([NewJob("t"), NewJob("t", queue="q", delay=5)])
             store.joined(connection).enqueue([NewJob("t", key="k", delay=5)])
+            [chain] = store.joined(connection).start_chains([NewChain(job=NewJob("t"), key="k")])
+            store.joined(connection).start_chains(
+                [NewChain(job=NewJob("t", blockers=(chain.id,))), NewChain(job=NewJob("t"))]
+            )
+            store.joined(connection).enqueue([NewJob("t", blockers=(chain.id,))])
 
     opened(trapped, scenario)
 

@@ -20,7 +20,7 @@ from psycopg.rows import dict_row
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database
 from windlass import App, Context, Poison, quick_add_job
-from windlass.store.records import ClaimRequest
+from windlass.store.records import ClaimRequest, Complete, NewJob
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.rendering import channel
 from windlass.stores.postgres.schema import prepare
@@ -30,7 +30,7 @@ VIEW_COLUMNS = [
     *("last_error", "created_at", "updated_at", "key", "locked_at", "locked_by", "revision"),
     "flags",
 ]
-TABLES = ("_jobs", "_history", "_workers", "_bells", "_paused")
+TABLES = ("_jobs", "_history", "_chains", "_blockers", "_workers", "_bells", "_paused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -1057,3 +1057,182 @@ def test_a_call_for_many_makes_no_call_for_each(place: Place, name: str) -> None
 
     few, many = calls(10), calls(300)
     assert few == many
+
+
+# ── chains ──
+
+CHAIN_COLUMNS = [
+    *("id", "task_identifier", "state", "length", "key", "output", "error"),
+    *("created_at", "finished_at"),
+]
+START_ARGUMENTS = (
+    "identifier text, payload json, queue_name text, run_at timestamp with time zone,"
+    " max_attempts integer, chain_key text, priority integer, flags text[], blockers bigint[]"
+)
+
+
+def start(place: Place, arguments: str, values: Sequence[Any] = ()) -> dict[str, Any]:
+    return place.row(f"SELECT * FROM {{s}}.start_chain({arguments})", values)
+
+
+def test_a_chain_starts_with_a_job(place: Place) -> None:
+    chain = start(
+        place,
+        "'charge', '{\"order\": 7}', 'q', now() - interval '1 hour', 3, 'k', -5, ARRAY['slow']",
+    )
+    assert list(chain) == CHAIN_COLUMNS
+    assert (chain["task_identifier"], chain["state"], chain["length"]) == ("charge", "open", 1)
+    assert (chain["key"], chain["output"], chain["error"]) == ("k", None, None)
+    job = place.job()
+    assert job["id"] == chain["id"]
+    assert (job["queue_name"], job["max_attempts"], job["priority"]) == ("q", 3, -5)
+    assert (job["flags"], job["payload"], job["key"]) == (["slow"], {"order": 7}, None)
+    assert job["run_at"] < datetime.now(UTC) - timedelta(minutes=59)
+
+
+def test_the_arguments_of_the_functions(place: Place) -> None:
+    found = place.rows(
+        "SELECT p.proname, pg_get_function_identity_arguments(p.oid) AS arguments FROM pg_proc AS p"
+        " WHERE p.pronamespace = %s::regnamespace"
+        " AND p.proname IN ('start_chain', 'complete_chain') ORDER BY 1",
+        [place.name],
+    )
+    assert [row["arguments"] for row in found] == ["chain_id bigint, output json", START_ARGUMENTS]
+
+
+def test_a_chain_with_nothing_but_a_task(place: Place) -> None:
+    chain = start(place, "'t', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL")
+    job = place.job()
+    assert (job["id"], job["payload"], job["priority"]) == (chain["id"], {}, 0)
+    assert (job["state"], job["max_attempts"]) == ("ready", 25)
+    later = start(place, "'t', run_at := now() + interval '1 day'")
+    assert place.row("SELECT state FROM {s}.jobs WHERE id = %s", [later["id"]]) == {
+        "state": "scheduled"
+    }
+
+
+def test_the_key_of_a_chain(place: Place) -> None:
+    first = start(place, "'t', chain_key := 'k'")
+    assert start(place, "'u', chain_key := 'k'") == first
+    assert len(place.jobs()) == 1
+    place.run("SELECT {s}.set_tenant('acme')")  # a transaction of its own
+    with place.connection.transaction():
+        place.run("SELECT {s}.set_tenant('acme')")
+        assert start(place, "'t', chain_key := 'k'")["id"] != first["id"]
+
+
+def test_a_chain_that_waits_for_others(place: Place) -> None:
+    first, second = start(place, "'a'"), start(place, "'b'")
+    third = start(place, "'c', blockers := ARRAY[%s, %s]", [first["id"], second["id"]])
+    state = "SELECT state FROM {s}.jobs WHERE id = %s"
+    for chain in (first, second):
+        assert place.row(state, [third["id"]]) == {"state": "blocked"}
+        done = place.row("SELECT * FROM {s}.complete_chain(%s, '[1]')", [chain["id"]])
+        assert list(done) == CHAIN_COLUMNS
+        assert (done["id"], done["state"], done["output"]) == (chain["id"], "completed", [1])
+        assert done["finished_at"] is not None
+    assert place.row(state, [third["id"]]) == {"state": "ready"}
+
+
+def test_chains_that_are_not_there(place: Place) -> None:
+    chain, plain = start(place, "'t'"), place.add("'t'")
+    for unknown in (plain["id"], 10**9):
+        with pytest.raises(psycopg.Error, match=f"no chain {unknown}") as caught:
+            start(place, "'t', blockers := ARRAY[%s, %s]", [chain["id"], unknown])
+        assert caught.value.sqlstate == "WLCNF"
+        assert caught.value.diag.message_detail == str(unknown)
+        with pytest.raises(psycopg.Error) as caught:
+            place.run("SELECT {s}.complete_chain(%s)", [unknown])
+        assert caught.value.sqlstate == "WLCNF"
+    for bad in ("ARRAY[NULL]::bigint[]", "ARRAY[0]", "ARRAY[-1]"):
+        with pytest.raises(psycopg.Error, match="Blockers must be ids") as caught:
+            start(place, f"'t', blockers := {bad}")
+        assert caught.value.sqlstate == "22023"
+    assert len(place.jobs()) == 2
+
+
+def test_a_chain_that_is_completed(place: Place) -> None:
+    chain = start(place, "'t'")
+    done = place.row("SELECT * FROM {s}.complete_chain(%s)", [chain["id"]])
+    assert (done["state"], done["output"], done["length"]) == ("completed", None, 1)
+    with pytest.raises(psycopg.Error, match="is completed already") as caught:
+        place.run("SELECT {s}.complete_chain(%s, '2')", [chain["id"]])
+    assert caught.value.sqlstate == "WLCCL"
+    assert place.jobs() == []
+
+
+def test_completing_a_running_chain_takes_it_from_its_worker(place: Place) -> None:
+    chain = start(place, "'t'")
+    place.claim()
+    place.run("SELECT {s}.complete_chain(%s)", [chain["id"]])
+    assert place.jobs() == []
+
+
+def test_a_tenant_completes_its_own_chains(place: Place) -> None:
+    chain = start(place, "'t'")
+    with place.connection.transaction():
+        place.run("SELECT {s}.set_tenant('acme')")
+        own = start(place, "'t'")
+        with pytest.raises(psycopg.Error) as caught, place.connection.transaction():
+            place.run("SELECT {s}.complete_chain(%s)", [chain["id"]])
+        assert caught.value.sqlstate == "WLCNF"
+        place.run("SELECT {s}.complete_chain(%s)", [own["id"]])
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        ("GWBID", "''"),
+        ("GWBID", "NULL"),
+        ("GWBQN", "'t', queue_name := ''"),
+        ("GWBMA", "'t', max_attempts := 0"),
+        ("GWBJK", "'t', chain_key := ''"),
+        ("WLPAY", "'t', payload := to_json(repeat('x', 300000))"),
+        ("WLPAY", "'t', payload := '[1e400]'"),
+    ],
+)
+def test_what_no_chain_may_start_with(place: Place, code: str, arguments: str) -> None:
+    with pytest.raises(psycopg.Error) as caught:
+        start(place, arguments)
+    assert caught.value.sqlstate == code
+    assert place.jobs() == place.rows("SELECT * FROM {s}.chains") == []
+
+
+def test_the_columns_of_the_view_of_chains(place: Place) -> None:
+    async def work() -> None:
+        app = App(place.url, schema=place.name)
+
+        @app.task
+        async def ship(order: int) -> str:
+            return f"shipped {order}"
+
+        @app.task
+        async def charge(ctx: Context, order: int) -> object:
+            return ctx.continue_with(ship, order=order)
+
+        async with app:
+            await app.run_once()
+
+    chain = start(place, "'charge', '{\"order\": 7}'")
+    asyncio.run(work())
+    seen = place.row("SELECT * FROM {s}.chains")
+    assert list(seen) == CHAIN_COLUMNS
+    assert (seen["id"], seen["task_identifier"]) == (chain["id"], "charge")
+    assert (seen["state"], seen["length"], seen["output"]) == ("completed", 2, "shipped 7")
+
+
+def test_the_view_counts_the_jobs_of_an_open_chain(place: Place) -> None:
+    start(place, "'charge'")
+
+    async def work() -> None:
+        store = PostgresStore(place.url, schema_name=place.name)
+        await store.open()
+        try:
+            for _ in range(3):
+                [lease] = await store.claim(ClaimRequest("w", ("charge",), 1))
+                await store.settle([(lease, Complete(next=NewJob("charge")))])
+        finally:
+            await store.close()
+
+    asyncio.run(work())
+    assert place.row("SELECT state, length FROM {s}.chains") == {"state": "open", "length": 4}

@@ -2,7 +2,7 @@
 
 A run is a `SimulationPlan`: settings and a list of events, each an action (a job is added, a worker
 is killed, a clock jumps) or a fault (the third `check` of worker w1 is answered 0.8 s late). A seed
-makes a plan (`plan.py`). A plan makes one run, the same every time (`world.py`): workers are real
+makes a plan (`maker.py`). A plan makes one run, the same every time (`world.py`): workers are real
 engines with their claimers, slots, settlers and keepers; what they do in threads runs in virtual
 threads (`virtual_threads.py`), which only one after the other and only at known times may go on.
 

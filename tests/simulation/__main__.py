@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.simulation.plan import SimulationPlan, decode, encode, make_plan
+from tests.simulation.maker import make_plan
+from tests.simulation.plan import SimulationPlan, decode, encode
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Report, run
 

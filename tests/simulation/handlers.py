@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation import virtual_threads
+from tests.simulation import chain_handlers, virtual_threads
 from tests.simulation.ledger import RecordingAbort, Run
 from tests.simulation.plan import Act
 from windlass import Abandon, Context, Failed, Nack, Poison, RetryAfter
@@ -70,6 +70,7 @@ async def plain(payload: Any, ctx: Context) -> Any:
     ledger = ctx.state.ledger
     word, *numbers = run.act
     try:
+        chain_handlers.look_at_blockers(run, ctx)
         answer = await _ACTS[word](run, ctx, *numbers)
     except BaseException as error:
         is_own = word == "cancel_itself" and run.told is None
@@ -86,7 +87,14 @@ async def _pause(seconds: float) -> None:
 
 async def _return(run: Run, ctx: Context, seconds: float, *rest: float) -> Any:
     await _pause(seconds)
-    return {"delivery": run.grant.number}
+    return _output(run, ctx)
+
+
+def _output(run: Run, ctx: Any) -> dict[str, Any]:
+    """Of a chain that another has started it says which of them it is."""
+    child = ctx.job.payload.get("child")
+    output = {"delivery": run.grant.number}
+    return output if child is None else {**output, "child": child}
 
 
 async def _raise(run: Run, ctx: Context, seconds: float, *rest: float) -> Any:
@@ -198,6 +206,7 @@ _ACTS: dict[str, Callable[..., Any]] = {
     "rollback": _rollback,
     "cancel_itself": _cancel_itself,
     "kill": _kill,
+    **dict.fromkeys(chain_handlers.WORDS, chain_handlers.act),
 }
 
 
@@ -237,9 +246,13 @@ def thread(payload: Any, ctx: Any) -> Any:
     if run is None:
         return None
     ledger = ctx.state.ledger
-    word, seconds, *_ = run.act
+    word, seconds, *rest = run.act
     try:
-        answer = _in_thread(word, seconds, run, ctx)
+        chain_handlers.look_at_blockers(run, ctx)
+        if word in chain_handlers.WORDS:
+            answer = chain_handlers.act_in_thread(run, ctx, seconds, rest[-1])
+        else:
+            answer = _in_thread(word, seconds, run, ctx)
     except Exception as error:
         ledger.end(run, _answer(error))
         raise
@@ -280,7 +293,7 @@ def _in_thread(word: str, seconds: float, run: Run, ctx: Any) -> Any:
             return Nack(0.1)
         case "abandon":
             return Abandon()
-    return None
+    return _output(run, ctx)
 
 
 def _transaction_in_thread(run: Run, ctx: Any, seconds: float) -> None:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tests.simulation.chain_ledger import ChainLedger, LedgerChaining, value_of
 from tests.simulation.plan import LEASE, Act
 from windlass.clock import Clock
-from windlass.model import payload as payloads
+from windlass.model.chain import Chain
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
+from windlass.store.chaining import Chaining
 from windlass.store.records import (
     COMPLETE,
     Cancel,
@@ -31,6 +34,8 @@ from windlass.store.records import (
     Release,
     Renewal,
     Row,
+    Settled,
+    Verdict,
 )
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
 from windlass.stores.memory import MemoryStore, _Step
@@ -93,9 +98,11 @@ class Grant:
     """The end of a lease of its own, by the true time."""
     ended_at: float | None = None
     how: str = ""
-    """settle, commit, retire, reap or unlock."""
+    """settle, commit, retire, reap, unlock or by hand."""
     outcome: Outcome | None = None
     is_cancel_asked: bool = False
+    is_refused: bool = False
+    """What its handler asked for could not be stored."""
 
 
 @dataclass(eq=False)
@@ -113,6 +120,8 @@ class Run:
     """How the handler ended: return, raise, poison, abandon, cancelled."""
     commit: str = ""
     """Of a transaction that completes the job: begun, answered or unknown."""
+    starts: int = 0
+    """Chains without keys that it starts if it completes."""
 
     @property
     def is_obedient(self) -> bool:
@@ -156,6 +165,9 @@ class Ledger:
     fired: Counter[int] = field(default_factory=Counter)
     first_floor: int | None = None
 
+    def __post_init__(self) -> None:
+        self.chains = ChainLedger(self.violate)
+
     def note(self, who: str, text: str) -> None:
         self.trace.append(f"{self.time() - 1_000:9.4f} {who:<8} {text}")
 
@@ -195,7 +207,7 @@ class Ledger:
             pass  # an operator took it from a worker that lives, and that did not know yet
         elif grant.ended_at is None:
             self.violate(code, f"{run} began while {older} holds its lease")
-        elif grant.how in ("unlock", "commit"):
+        elif grant.how in ("unlock", "commit", "by hand"):
             pass  # an operator said so; or it had completed, and only tidies up
         elif older.told is None:
             self.violate(code, f"{run} began while {older} runs ({grant.how}), and was not told")
@@ -241,15 +253,15 @@ class Ledger:
 
     # ── the store ──
 
-    def stored(self, new: NewJob, row: Row) -> None:
-        """A request made a job, or changed one by its key."""
+    def stored(self, new: NewJob, row: Row, is_keyed: bool) -> None:
+        """A request made a job, or changed one by its key, or made a chain."""
         if row.id not in self.created:
             self.created.append(row.id)
         self.tenants[row.id] = row.tenant
         if new.task == "bare":
             self.bare.add(row.id)
-        value = payloads.decode(new.payload)
-        value = value[0] if isinstance(value, list) else value
+        value = value_of(new.payload)
+        self.chains.stored(value)
         if "written_by" in value:
             self.children[value["written_by"]] += 1
         parent = value.get("added_by")
@@ -258,7 +270,7 @@ class Ledger:
         request = value.get("n")
         if request is None:
             return
-        if request in self.added and new.key is None:
+        if request in self.added and not is_keyed:
             self.violate("I1", f"request {request} was stored twice")
         self.added[request] = row.id
         self.note("store", f"request {request} is job {row.id} ({new.task})")
@@ -299,7 +311,7 @@ class Ledger:
                 self.violate("I2", f"job {grant.job_id} was completed, and never ran")
             return
         if run.told is None:
-            wanted = _BY_ANSWER.get(run.answer, type(None))
+            wanted = Fail if grant.is_refused else _BY_ANSWER.get(run.answer, type(None))
         elif run.answer == "cancelled":
             wanted = _BY_REASON.get(run.told, Release)
         else:
@@ -359,6 +371,11 @@ class Ledger:
         for run in self.active:
             self.violate("P9", f"{run} still runs")
 
+    def check_chains(self, store: MemoryStore) -> None:
+        starts = {delivery: run.starts for delivery, run in self.runs.items()}
+        self.chains.check(self.grants, starts)
+        self.chains.check_ends(store._book)
+
     def check_counter(self, worker: str, completed: int) -> None:
         settled = [g for g in self.grants.values() if g.worker == worker and g.how in _SETTLED]
         if completed != len(settled):
@@ -408,7 +425,7 @@ class LedgerStore(MemoryStore):
     def _put(self, new: NewJob, now: int, job_id: int | None = None) -> Row:
         row = super()._put(new, now, job_id)
         ledger = self.ledger
-        ledger.stored(new, row)
+        ledger.stored(new, row, new.key is not None)
         if new.key is not None:
             open_rows = [
                 other.id
@@ -424,7 +441,19 @@ class LedgerStore(MemoryStore):
         lease = super()._deliver(row, request)
         longer = request.longer_leases.get(row.task)
         self.ledger.granted(lease, 0.0 if longer is None else self.ledger.time() + longer)
+        self.ledger.chains.granted(lease, row, self._book)
         return lease
+
+    def _chaining(self, now: int) -> Chaining:
+        return LedgerChaining(self._book, now, self.ledger.chains, self.ledger.stored)
+
+    def _settle(self, lease: Lease, outcome: Outcome, now: int) -> Settled:
+        answer = super()._settle(lease, outcome, now)
+        if answer.verdict is Verdict.REFUSED:
+            grant = self.ledger.grants[lease.job_id, lease.deliveries]
+            grant.is_refused = True
+            self.ledger.note(grant.worker, f"refused job {lease.job_id}: {answer.reason}")
+        return answer
 
     def _beat(self, worker: str, lease: float) -> None:
         super()._beat(worker, lease)
@@ -446,6 +475,7 @@ class LedgerStore(MemoryStore):
     def _end(self, row: Row, outcome: Outcome, now: int) -> None:
         super()._end(row, outcome, now)
         self.ledger.ended(row, self._how, outcome)
+        self.ledger.chains.check_waiting(self._book)
 
     def _ended(self, row: Row, now: int, completion: Complete = COMPLETE, **how: Any) -> None:
         super()._ended(row, now, completion, **how)
@@ -482,6 +512,45 @@ class LedgerStore(MemoryStore):
             if row is not None and row.state is JobState.RUNNING:
                 self.ledger.grants[row.id, row.deliveries].is_cancel_asked = True
         return await super().cancel(ids, tenant)
+
+    async def complete_chain(self, chain_id: int, *rest: Any) -> Chain[Any]:
+        with self._by_hand([chain_id]):
+            return await super().complete_chain(chain_id, *rest)
+
+    async def delete_chains(self, ids: Sequence[int], *rest: Any) -> list[Chain[Any]]:
+        with self._by_hand([*self._book.chains]):
+            return await super().delete_chains(ids, *rest)
+
+    async def cancel_chains(
+        self, ids: Sequence[int], tenant: str | None = None
+    ) -> list[Chain[Any]]:
+        cancelled = await super().cancel_chains(ids, tenant)
+        for row in self._rows.values():
+            if row.chain in ids and row.state is JobState.RUNNING:
+                self.ledger.grants[row.id, row.deliveries].is_cancel_asked = True
+        self.ledger.chains.check_waiting(self._book)
+        return cancelled
+
+    async def retry_chains(self, ids: Sequence[int], tenant: str | None = None) -> list[Chain[Any]]:
+        retried = await super().retry_chains(ids, tenant)
+        self.ledger.chains.check_waiting(self._book)
+        return retried
+
+    @contextmanager
+    def _by_hand(self, chains: Sequence[int]) -> Iterator[None]:
+        """Jobs of these chains that run before the block, and not after, ended by it."""
+        before = {*self._rows, *self._history}
+        running = [
+            row
+            for row in self._rows.values()
+            if row.chain in chains and row.state is JobState.RUNNING
+        ]
+        yield
+        self._left(before, "by hand")
+        for row in running:
+            if row.id not in self._rows:
+                self.ledger.ended(row, "by hand", None)
+        self.ledger.chains.check_waiting(self._book)
 
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         row = self._keyed(key, tenant)

@@ -18,10 +18,14 @@ from windlass.engine.settler import Settler
 from windlass.engine.slots import Slots
 from windlass.errors import StoreError
 from windlass.model import payload as payloads
-from windlass.model.job import DEFAULT_TENANT, JobState
+from windlass.model.job import DEFAULT_TENANT, JobSpec, JobState
 from windlass.store import rules
+from windlass.store.chaining import Chaining
 from windlass.store.records import (
+    Blocker,
+    ChainRow,
     ClaimRequest,
+    Complete,
     Fail,
     Lease,
     NewJob,
@@ -34,6 +38,7 @@ from windlass.store.records import (
 from windlass.store.schedules import Fired
 from windlass.stores.memory import MemoryStore, MemoryTransaction, _Addition
 from windlass.tasks.abort import AbortReason
+from windlass.tasks.context import Context
 from windlass.tasks.transaction import JobTransaction
 
 
@@ -226,6 +231,93 @@ def tenants_not_inherited() -> AbstractContextManager[Any]:
     return mock.patch.object(caller, "tenant_inside", lambda store: None)
 
 
+def releases_lost() -> AbstractContextManager[Any]:
+    """The end of a chain by the death of its job's last worker, or by an operator, releases no
+    job."""
+    close = Chaining._close
+
+    def close_quietly(self: Chaining, row: Row, token: int | None = None) -> None:
+        if token is None:
+            self._end_chain(row)
+        else:
+            close(self, row, token)
+
+    return mock.patch.object(Chaining, "_close", close_quietly)
+
+
+def released_by_the_first() -> AbstractContextManager[Any]:
+    """A job that waits for several chains starts when the first of them ends."""
+    hear = Chaining._hear
+
+    def hear_all(
+        self: Chaining, row: Row, named: Sequence[Blocker], chain: ChainRow | None
+    ) -> None:
+        row.blockers_open = 1
+        hear(self, row, named, chain)
+
+    return mock.patch.object(Chaining, "_hear", hear_all)
+
+
+def continuations_repeated() -> AbstractContextManager[Any]:
+    """A settlement that is asked for again stores the next job again."""
+    settle = MemoryStore._settle
+
+    def settle_again(self: MemoryStore, lease: Lease, outcome: Any, now: int) -> Settled:
+        answer = settle(self, lease, outcome, now)
+        is_late = answer.verdict is Verdict.LOST and isinstance(outcome, Complete)
+        if is_late and outcome.next is not None and lease.chain in self._book.chains:
+            self._chaining(now)._add_next(lease.chain, (lease.step or 0) + 1, outcome.next)
+        return answer
+
+    return mock.patch.object(MemoryStore, "_settle", settle_again)
+
+
+def chains_begun_at_once() -> AbstractContextManager[Any]:
+    """What a handler starts begins at once, whether or not its delivery completes."""
+    prepare = Context._prepare_start
+
+    def begin(self: Context, spec: JobSpec) -> int:
+        place = prepare(self, spec)
+        store: Any = self._around.store
+        starts = self._delivery.starts or []
+        new = starts[-1]
+        if all(blocker > 0 for blocker in new.job.blockers):
+            store.inner._chaining(store.inner._clock.now()).start(new)
+        return place
+
+    return mock.patch.object(Context, "_prepare_start", begin)
+
+
+def keys_of_chains_free() -> AbstractContextManager[Any]:
+    """Every start under a key begins a chain."""
+    return mock.patch.object(Chaining, "_same_key", lambda self, new, ended=None: None)
+
+
+def refusals_unheard() -> AbstractContextManager[Any]:
+    """A completion that the store refuses counts as written."""
+
+    def postpone(
+        self: Settler, batch: Sequence[Delivery], settled: Sequence[Settled]
+    ) -> tuple[list[Delivery], list[Settled]]:
+        return list(batch), list(settled)
+
+    return mock.patch.object(Settler, "_postpone", postpone)
+
+
+def failures_that_stop() -> AbstractContextManager[Any]:
+    """Jobs behind a chain that failed because of another hear nothing of it."""
+
+    def close(self: Chaining, row: Row, token: int | None = None) -> None:
+        chain = self._end_chain(row, token)
+        if chain is not None:
+            for waiting, named in self._blocked_by(chain.id):
+                self._hear(waiting, named, chain)
+                if waiting.state.is_final:
+                    self._end_chain(waiting)
+
+    return mock.patch.object(Chaining, "_close", close)
+
+
 PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "answers by job": (answers_by_job, "P5: .* was told .* while it held its lease"),
     "unaware of commits": (unaware_of_commits, "P6: .* after it had completed by itself"),
@@ -244,6 +336,13 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "interruptions": (interruptions_charged, "I2: .* settled as Fail"),
     "tenants of workers": (tenants_ignored, "P12: .* was given job"),
     "tenants of handlers": (tenants_not_inherited, "P12: .* to another tenant"),
+    "releases": (releases_lost, "I7: job .* waits for chain .*, which is not open|P3"),
+    "the first release": (released_by_the_first, "I7: job .* counts"),
+    "continuations": (continuations_repeated, "I7: chain .* went on with step"),
+    "early starts": (chains_begun_at_once, "I7: .* started"),
+    "keys of chains": (keys_of_chains_free, "I8: key c. is held by chains"),
+    "refusals": (refusals_unheard, "P3: jobs do not end|I10"),
+    "the line of failures": (failures_that_stop, "I7: job .* waits for chain"),
     "lost settlements": (settlements_not_repeated, "P3: jobs do not end|P7|I10"),
 }
 """What is planted, and what the simulation says of it."""

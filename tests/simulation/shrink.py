@@ -87,7 +87,8 @@ class _Shrinker:
 
 
 _OPTIONS = (
-    *("key_mode", "key", "queue", "tenant", "priority", "flags", "delay", "keep", "max_attempts"),
+    *("key_mode", "key_window", "key", "queue", "tenant", "priority", "flags", "delay", "keep"),
+    *("max_attempts", "blockers", "on_blocker_failure", "also", "then", "cascade"),
 )
 
 

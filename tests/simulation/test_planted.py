@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.__main__ import explain, shrunk
-from tests.simulation.plan import decode, encode, make_plan
+from tests.simulation.maker import make_plan
+from tests.simulation.plan import decode, encode
 from tests.simulation.planted import PLANTED
 from tests.simulation.world import Report, run
 

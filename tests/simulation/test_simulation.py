@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from tests.simulation.__main__ import explain, shrunk
-from tests.simulation.plan import decode, encode, make_plan
+from tests.simulation.maker import make_plan
+from tests.simulation.plan import decode, encode
 from tests.simulation.world import run
 
 SEEDS = 100

@@ -38,7 +38,12 @@ from windlass.engine.engine import Engine, EngineOptions
 from windlass.engine.keeper import Keeper, KeeperHost, _step
 from windlass.engine.scheduler import Scheduling
 from windlass.engine.task_handler import Defaults, TaskHandler
-from windlass.errors import StoreError
+from windlass.errors import (
+    BlockerReferenceError,
+    ChainClosedError,
+    ChainNotFoundError,
+    StoreError,
+)
 from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, JobSpec, JobState
@@ -46,6 +51,7 @@ from windlass.model.retry import Retry
 from windlass.observe.events import Events
 from windlass.observe.logs import Scoped
 from windlass.store.port import Lifeline, Store
+from windlass.store.records import Complete, NewChain
 from windlass.tasks import awaited, context
 from windlass.testing.clock import START
 from windlass.testing.virtual import DeadlockError, VirtualTimeoutError
@@ -67,6 +73,11 @@ SCHEDULE = Schedule(
     payload={"acts": [["return", 0.0]]},
 )
 REGISTRY = handlers.make_registry()
+_OPTIONS = (
+    *("queue", "key", "key_mode", "key_window", "priority", "flags", "delay", "keep"),
+    *("max_attempts", "on_blocker_failure"),
+)
+"""Of a job that an action asks for."""
 
 
 @dataclass
@@ -410,8 +421,8 @@ class World:
         what = action.what
         self.ledger.note("·", f"{action.do} {what}")
         match action.do:
-            case "add":
-                await self._add(what)
+            case "add" | "start_chain":
+                await self._add(what, is_chain=action.do == "start_chain")
             case "kill":
                 for process in self._alive(what["worker"]):
                     process.end()
@@ -444,19 +455,27 @@ class World:
     def _alive(self, name: str = "") -> list[WorkerProcess]:
         return [p for p in self.lives if not p.is_dead and p.name.startswith(name)]
 
-    async def _add(self, what: dict[str, Any]) -> None:
+    async def _add(self, what: dict[str, Any], *, is_chain: bool) -> None:
         ledger, n = self.ledger, what["n"]
         task = what["task"]
         payload: Any = {"n": n, "acts": what["acts"]}
         if task == "batch":
             payload = [{**payload, "item": item} for item in range(3)]
-        names = ("queue", "key", "key_mode", "priority", "flags", "delay", "keep", "max_attempts")
-        options = {name: what[name] for name in names if name in what}
-        [new] = _preparer().prepare([_spec(task, payload, options)])
-        new.tenant = what.get("tenant", DEFAULT_TENANT)
+        options = {name: what[name] for name in _OPTIONS if name in what}
+        if "blockers" in what:
+            options["blockers"] = ledger.chains.pick_all(what["blockers"])
+        spec = _spec(task, payload, options)
+        [new] = _preparer().prepare_chains([spec]) if is_chain else _preparer().prepare([spec])
+        first = new.job if isinstance(new, NewChain) else new
+        first.tenant = what.get("tenant", DEFAULT_TENANT)
         for _ in range(3):
             try:
-                [job] = await self.producer._do("enqueue", [new])
+                verb = "start_chains" if is_chain else "enqueue"
+                [added] = await self.producer._do(verb, [new])
+            except ChainNotFoundError:
+                if n not in ledger.unknown:
+                    ledger.refused.add(n)
+                return
             except StoreError as error:
                 # Only under a key it is safe to ask again.
                 is_unknown = "lost" in str(error)
@@ -466,10 +485,11 @@ class World:
                     return
                 ledger.note(PRODUCER, f"asks again for request {n}")
             except Exception as error:
-                ledger.violate("I12", f"enqueue raised {error!r}")
+                ledger.violate("I12", f"{verb} raised {error!r}")
                 return
             else:
-                ledger.acknowledged[n] = job.id
+                if not getattr(added, "deduplicated", False):
+                    ledger.acknowledged[n] = added.id
                 break
         row = self.store._rows.get(ledger.acknowledged.get(n, 0))
         if what.get("is_hostile") and row is not None and row.state is not JobState.RUNNING:
@@ -502,10 +522,29 @@ class World:
                 case "pause_schedule" | "resume_schedule":
                     self.is_schedule_paused = True
                     await call(do, SCHEDULE.identifier)
-        except StoreError:
+                case _:
+                    await self._operate_on_chains(do, what)
+        except (StoreError, ChainNotFoundError, ChainClosedError, BlockerReferenceError):
             pass  # an operator may be refused, too
         except Exception as error:
             self.ledger.violate("I12", f"{do} raised {error!r}")
+
+    async def _operate_on_chains(self, do: str, what: dict[str, Any]) -> None:
+        call, pick = self.operator._do, self.ledger.chains.pick
+        chosen = [pick(what[name]) for name in ("pick", "also") if name in what]
+        match do:
+            case "complete_chain" if "then" in what:
+                then = what["then"]
+                options = {name: then[name] for name in _OPTIONS if name in then}
+                spec = _spec(then["task"], {"acts": then["acts"]}, options)
+                new, inherits = _preparer().prepare_next(spec)
+                await call(do, chosen[0], Complete(next=new), inherits)
+            case "complete_chain":
+                await call(do, chosen[0], Complete('"by hand"'))
+            case "cancel_chains" | "retry_chains":
+                await call(do, chosen)
+            case "delete_chains":
+                await call(do, chosen, what.get("cascade", False))
 
     # ── the end ──
 
@@ -540,9 +579,20 @@ class World:
                     f"{r.id} {r.state}" for r in self.store._rows.values() if not r.state.is_final
                 ]
                 self.ledger.violate("P3", f"jobs do not end: {left}")
+            await self._complete_what_is_waited_for()
             if await self._is_drained():
                 return
             await asyncio.sleep(0.25)
+
+    async def _complete_what_is_waited_for(self) -> None:
+        """Jobs may go on waiting for chains that ended badly until an operator does something."""
+        book = self.store._book
+        for row in list(self.store._rows.values()):
+            if row.state is JobState.BLOCKED and row.on_blocker_failure == "wait":
+                for it in list(book.blockers(row.id)):
+                    chain = book.chain(it.chain)
+                    if chain is not None and chain.state in ("failed", "cancelled"):
+                        await self.store.complete_chain(chain.id, Complete('"by hand"'))
 
     def _orphans(self) -> list[Any]:
         alive = {process.id for process in self._alive()}
@@ -577,6 +627,7 @@ class World:
         ledger = self.ledger
         ledger.check_requests()
         ledger.check_jobs(self.store)
+        ledger.check_chains(self.store)
         ledger.check_schedule(
             self.store._schedules.get((DEFAULT_TENANT, SCHEDULE.identifier)),
             self.clocks["database"].now(),
@@ -590,7 +641,7 @@ class World:
     def _check_counters(self) -> None:
         """Where no answer was lost, a worker has counted what it settled."""
         doings = {action.do for action in self.plan.actions}
-        if self.plan.faults or doings & {"cut", "unlock"}:
+        if self.plan.faults or doings & {"cut", "unlock", "complete_chain", "delete_chains"}:
             return
         for process in self.lives:
             if process.id in self._stopped_last and process.engine is not None:

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 import pytest
@@ -37,7 +37,7 @@ from windlass.testing import FakeClock
 HERE = Path(__file__).parent
 SQLITE = {n: HERE / f"before_{n:04}.sqlite.sql" for n in (3, 4, 5)}
 BEFORE_TENANTS = (3, 4)
-POSTGRES = HERE / "before_0010.postgres.sql"
+POSTGRES = {n: HERE / f"before_{n:04}.postgres.sql" for n in (10, 12)}
 TASKS = (
     *("plain", "ready", "scheduled", "line", "keyed", "failed", "retry", "suspect", "running"),
     *("stopping", "replaced"),
@@ -62,15 +62,18 @@ def on_sqlite(tmp_path: Path, migration: int) -> Iterator[tuple[Store, FakeClock
 
 
 @contextmanager
-def on_postgres(cluster: Cluster) -> Iterator[tuple[Store, FakeClock, dict[str, Any]]]:
+def on_postgres(
+    cluster: Cluster, migration: int
+) -> Iterator[tuple[Store, FakeClock, dict[str, Any]]]:
+    old = POSTGRES[migration]
     with fresh_database(cluster) as url:
         subprocess.run(
-            [cluster.bin / "psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f", POSTGRES],
+            [cluster.bin / "psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f", old],
             check=True,
             capture_output=True,
         )
         clock = FakeClock()
-        said = json.loads(POSTGRES.with_suffix(".json").read_text())
+        said = json.loads(old.with_suffix(".json").read_text())
         yield PostgresStore(url, clock=clock), clock, said
 
 
@@ -91,14 +94,20 @@ def checked(place: Any, check: Check) -> None:
     asyncio.run(work())
 
 
-@pytest.fixture(
-    params=[*(("sqlite", n) for n in SQLITE), ("postgres", 16), ("postgres", 18)], ids=str
-)
+Version = Literal[16, 18]
+PLACES: list[tuple[int, Version | None]] = [
+    *((n, None) for n in SQLITE),
+    *((n, server) for n in POSTGRES for server in get_args(Version)),
+]
+"""The migration before which it was, and the server, where it was one."""
+
+
+@pytest.fixture(params=PLACES, ids=str)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    kind, number = request.param
-    if kind == "sqlite":
-        return on_sqlite(tmp_path, number)
-    return on_postgres(shared_cluster(number))
+    migration, server = request.param
+    if server is None:
+        return on_sqlite(tmp_path, migration)
+    return on_postgres(shared_cluster(server), migration)
 
 
 def test_nothing_is_lost_or_changed(place: Any) -> None:
@@ -183,8 +192,7 @@ def test_what_an_old_file_had_belongs_to_the_default_tenant(tmp_path: Path, migr
     checked(on_sqlite(tmp_path, migration), check)
 
 
-@pytest.mark.parametrize("migration", SQLITE)
-def test_an_old_files_job_goes_on_as_a_chain(tmp_path: Path, migration: int) -> None:
+def test_a_job_of_before_goes_on_as_a_chain(place: Any) -> None:
     """What it had is in no chain and waits for none; a job of before may begin one."""
 
     async def check(store: Store, clock: FakeClock, said: dict[str, Any]) -> None:
@@ -202,8 +210,36 @@ def test_an_old_files_job_goes_on_as_a_chain(tmp_path: Path, migration: int) -> 
         released = await store.get(chain.job.id)
         assert released is not None and released.state is JobState.READY
 
-    checked(on_sqlite(tmp_path, migration), check)
+    checked(place, check)
 
 
 def _chain(task: str) -> NewChain:
     return NewChain(job=NewJob(task))
+
+
+_COLUMNS = """
+SELECT table_name, column_name, data_type, is_nullable, column_default
+FROM information_schema.columns WHERE table_schema = %(schema)s
+UNION ALL
+SELECT tablename, indexname, replace(indexdef, %(schema)s || '.', ''), NULL, NULL
+FROM pg_indexes WHERE schemaname = %(schema)s
+"""
+
+
+@pytest.mark.parametrize("migration", POSTGRES)
+def test_an_old_schema_gets_the_tables_of_a_new_one(migration: int) -> None:
+    async def check(store: Store, clock: FakeClock, said: dict[str, Any]) -> None:
+        assert isinstance(store, PostgresStore)
+        new = PostgresStore(store._address.conninfo, schema_name="newer")
+        await new.open()
+        await new.close()
+        found = [
+            {
+                tuple(str(value).replace("newer", "windlass") for value in row)
+                for row in await store._calls.threads.rows(_COLUMNS, {"schema": name})
+            }
+            for name in ("windlass", "newer")
+        ]
+        assert found[0] == found[1]
+
+    checked(on_postgres(shared_cluster(18), migration), check)

@@ -8,21 +8,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 
 from tests.postgres.pairs.world import LEASE, World
+from windlass.errors import (
+    BlockerReferenceError,
+    ChainClosedError,
+    ChainNotFoundError,
+    ValidationError,
+)
+from windlass.model.chain import Chain
 from windlass.model.job import Job
 from windlass.store.records import (
     CANCEL,
     COMPLETE,
     RELEASE,
+    ChainFilter,
     ClaimRequest,
     Complete,
     Fail,
     Lease,
+    NewChain,
     NewJob,
     Note,
     Outcome,
@@ -35,6 +45,7 @@ READS = frozenset(
     (
         *("open", "close", "now", "subscribe", "capabilities", "connection", "next_due"),
         *("get", "get_by_key", "find", "counts", "paused", "workers", "schedules", "stranded"),
+        *("get_chain", "find_chains", "chain_jobs", "blocked_jobs", "blockers"),
     )
 )
 """Verbs of the port that write nothing."""
@@ -135,6 +146,116 @@ async def _(world: World, store: PostgresStore, who: str) -> Told:
     return _added(await asyncio.to_thread(add))
 
 
+@form("enqueue", "enqueue blocked", never_waits=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    named = (*world.going, world.lost)
+    new = [NewJob("t", blockers=named, on_blocker_failure=choice) for choice in (None, "run")]
+    with _refusals:
+        return _added(await store.enqueue(new))
+    return Told()
+
+
+@form("enqueue", "enqueue keyed and blocked")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    news = [NewJob("t", key=key, blockers=tuple(world.going)) for key in world.keys]
+    with _refusals:
+        return _added(await store.enqueue(news))
+    return Told()
+
+
+@form("joined", "joined start of chains", in_user_transaction=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    def start() -> list[Chain[Any]]:
+        with psycopg.connect(world.url_of(store)) as connection:
+            joined = store.joined(connection)
+            chains = joined.start_chains([NewChain(job=NewJob("t"), key=f"{who} joined")])
+            new = NewJob("t", blockers=(*world.going, chains[0].id))
+            return [*chains, *joined.start_chains([NewChain(job=new)])]
+
+    with _refusals:
+        return _started(await asyncio.to_thread(start))
+    return Told()
+
+
+# ── chains ──
+
+_refusals = suppress(BlockerReferenceError, ChainClosedError, ChainNotFoundError)
+"""What the other verb has made impossible is refused, and nothing is written."""
+
+
+def _started(chains: Sequence[Chain[Any]]) -> Told:
+    return Told(added=[chain.id for chain in chains])
+
+
+@form("start_chains", "start chains", never_waits=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    return _started(await store.start_chains([NewChain(job=NewJob("t"))] * 2))
+
+
+@form("start_chains", "start chains that wait", never_waits=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    with _refusals:
+        new = NewChain(job=NewJob("t", blockers=tuple(world.going)))
+        return _started(await store.start_chains([new]))
+    return Told()
+
+
+@form("start_chains", "start chains by key")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    new = [NewChain(job=NewJob("t"), key=key, key_window=60_000_000) for key in ("chained", "new")]
+    await store.start_chains(new)
+    return Told()
+
+
+@form("complete_chain", "complete chain", in_user_transaction=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    world.chains_ended = True
+    for chain in (*world.going, world.lost):
+        with _refusals:
+            await store.complete_chain(chain, Complete("1"))
+    return Told()
+
+
+@form("complete_chain", "complete chain, go on", in_user_transaction=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    world.chains_ended = True
+    for chain, named in zip((world.going[0], world.lost), ((world.going[1],), ()), strict=True):
+        with _refusals:
+            await store.complete_chain(chain, Complete(next=NewJob("t", blockers=named)))
+    return Told()
+
+
+@form("cancel_chains")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    with _refusals:
+        await store.cancel_chains(world.going)
+    return Told()
+
+
+@form("retry_chains")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    with _refusals:
+        await store.retry_chains([*world.going, world.lost])
+    return Told()
+
+
+@form("delete_chains", "delete chains")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    world.chains_ended = True
+    with _refusals:
+        await store.delete_chains([world.lost])
+    return Told()
+
+
+@form("delete_chains", "delete chains and all they named")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    world.chains_ended = True
+    chains = await store.find_chains(ChainFilter(limit=100))
+    with _refusals:
+        await store.delete_chains([chain.id for chain in chains if chain.key == "chained"], True)
+    return Told()
+
+
 # ── workers ──
 
 
@@ -208,6 +329,30 @@ async def _(world: World, store: PostgresStore, who: str) -> Told:
     return await _settle(world, store, CANCEL)
 
 
+@form("settle", "settle, go on", never_waits=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    return await _settle(world, store, Complete(next=NewJob("t", queue="busy")))
+
+
+@form("settle", "settle, fan out and in", never_waits=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    starts = tuple(NewChain(job=NewJob("t")) for _ in range(2))
+    outcome = Complete(next=NewJob("t", blockers=(-1, -2)), starts=starts)
+    return await _settle(world, store, outcome)
+
+
+@form("settle", "settle, name other chains", never_waits=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    starts = (NewChain(job=NewJob("t"), key="chained"), NewChain(job=NewJob("t"), key="settled"))
+    on = NewJob("t", blockers=(-1, world.going[1]))
+    return await _settle(world, store, Complete(next=on, starts=starts))
+
+
+@form("settle", "settle fail for good", never_waits=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    return await _settle(world, store, Fail("oops", final=True))
+
+
 @form("expire", never_waits=True)
 async def _(world: World, store: PostgresStore, who: str) -> Told:
     await store.expire(world.leases, 5)
@@ -257,6 +402,22 @@ async def _(world: World, store: PostgresStore, who: str) -> Told:
         ended.append(lease.job_id)
 
     await world.unless_lost(asyncio.to_thread(complete))
+    return Told(ended=ended)
+
+
+@form("transaction", "transaction that goes on", in_user_transaction=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    ended: list[int] = []
+
+    def complete() -> None:
+        [lease] = [lease for lease in world.leases if lease.chain == world.going[0]]
+        on = NewJob("t", blockers=(world.going[1], -1))
+        with store.transaction(lease) as tx:
+            tx.complete(Complete(next=on, starts=(NewChain(job=NewJob("t")),)))
+        ended.append(lease.job_id)
+
+    with suppress(ValidationError):
+        await world.unless_lost(asyncio.to_thread(complete))
     return Told(ended=ended)
 
 
@@ -342,13 +503,15 @@ async def _(world: World, store: PostgresStore, who: str) -> Told:
 
 @form("reschedule", in_user_transaction=True)
 async def _(world: World, store: PostgresStore, who: str) -> Told:
-    await store.reschedule(world.ids, run_at=world.clock.now(), priority=3, attempts=0)
+    with _refusals:
+        await store.reschedule(world.ids, run_at=world.clock.now(), priority=3, attempts=0)
     return Told()
 
 
 @form("retry", in_user_transaction=True)
 async def _(world: World, store: PostgresStore, who: str) -> Told:
-    await store.retry(world.ids)
+    with _refusals:
+        await store.retry(world.ids)
     return Told()
 
 

@@ -21,6 +21,7 @@ from windlass.store.records import (
     Fail,
     JobFilter,
     Lease,
+    NewChain,
     NewJob,
 )
 from windlass.stores.postgres import PostgresStore
@@ -48,6 +49,12 @@ class World:
         self.ids: list[int] = []
         self.removed: set[str] = set()
         self.failed_deleted = False
+        self.chains_ended = False
+        """Whether a verb was called that ends jobs by their chains, and names none of them."""
+        self.going: list[int] = []
+        """Chains whose jobs run; others wait for them."""
+        self.lost = 0
+        """A chain that has failed, and others with it."""
         self.floor = self.instant = 0
         self.schedule: Schedule = schedule()
         self.held = self._store(gates.HELD)
@@ -86,7 +93,7 @@ class World:
             self._tables("CREATE TABLE saved.{t} AS TABLE {s}.{t}")
             self._original = self.leases
         self.removed.clear()
-        self.failed_deleted = False
+        self.failed_deleted = self.chains_ended = False
         self._round += 1
         offset = self._round << 20
         self.worker = f"worker {self._round}"
@@ -113,6 +120,7 @@ class World:
         await store.retire("early")
         await store.retry([fourth.job_id])
         await store.cancel([fourth.job_id])
+        await self._fill_lost_chain()
         await add([NewJob("t", delay=1_000_000), NewJob("t", delay=1_000_000, queue="due")])
         await add([NewJob("t", key="later", delay=3_600_000_000)])
         # A worker that will be dead, with a job of its own and one of a queue.
@@ -121,7 +129,12 @@ class World:
         # A worker that lives: a batch, a key, a queue, a longer lease.
         await add([NewJob("t"), NewJob("t"), NewJob("t", key="running"), NewJob("slow")])
         await add([NewJob("t", queue="busy")])
-        self.leases = await self._claim(self.worker, 5)
+        chains = await store.start_chains([NewChain(job=NewJob("t"))] * 2)
+        self.going = [chain.id for chain in chains]
+        self.leases = await self._claim(self.worker, 7)
+        both, one = tuple(self.going), (self.going[0],)
+        await add([NewJob("t", blockers=both), NewJob("t", blockers=one, queue="rung")])
+        await store.start_chains([NewChain(job=NewJob("t", blockers=both), key="chained")])
         await add([NewJob("t", queue="busy")] * 2)
         # What can be claimed: plain jobs, a key, a queue that has rung; and what is paused.
         await add([NewJob("t")] * 3 + [NewJob("t", key="open"), NewJob("t", queue="rung")])
@@ -132,7 +145,26 @@ class World:
         self.floor = known.floor_at
         self.clock.advance(2)
         self.instant = self.clock.now() - 1
-        self.ids = sorted(job.id for job in await store.find(JobFilter(limit=1000)))
+        found = await store.find(JobFilter(limit=1000))
+        # What has failed with a chain cannot be retried before the chain is.
+        self.ids = sorted(job.id for job in found if not (job.blockers_open and job.last_error))
+
+    async def _fill_lost_chain(self) -> None:
+        """A chain that has failed; a job and a chain that failed with it, and a job that waits."""
+        store = self.free
+        [lost] = await store.start_chains([NewChain(job=NewJob("t"))])
+        self.lost = lost.id
+        blockers = (lost.id,)
+        await store.start_chains([NewChain(job=NewJob("t", blockers=blockers))])
+        await store.enqueue(
+            [
+                NewJob("t", blockers=blockers),
+                NewJob("t", blockers=blockers, on_blocker_failure="wait"),
+            ]
+        )
+        [lease] = await self._claim("early", 1)
+        await store.settle([(lease, Fail("no", final=True))])
+        await store.retire("early")
 
     async def _claim(self, worker: str, limit: int, lease: float = LEASE) -> list[Lease]:
         request = ClaimRequest(
@@ -173,6 +205,7 @@ class World:
         completed = await self._drain()
         assert not set(ended) & completed, "a job that had ended ran again"
         self._check_nothing_is_left()
+        self._check_chains()
         await self._check_nothing_is_lost(added, {*ended, *completed}, held)
 
     def _check_rows(self) -> None:
@@ -251,6 +284,47 @@ class World:
         for table in ("_batches", "_workers"):
             assert self._query(f"SELECT count(*) FROM {{s}}.{table}") == [(0,)], table
 
+    def _check_chains(self) -> None:
+        """No job waits for what has ended, and every chain is as its current job is."""
+        hung = self._query(
+            "SELECT j.id FROM {s}._jobs AS j WHERE j.state = 'blocked' AND NOT EXISTS ("
+            "  SELECT FROM {s}._blockers AS b JOIN {s}._chains AS c ON c.id = b.chain"
+            "  WHERE b.job = j.id AND b.state = 'open' AND (c.state = 'open'"
+            "    OR c.state IN ('failed', 'cancelled') AND j.on_blocker_failure = 'wait'))"
+        )
+        assert hung == [], f"jobs that wait for nothing: {hung}"
+        counted = self._query(
+            "SELECT j.id FROM {s}._jobs AS j WHERE j.state = 'blocked' AND j.blockers_open <> ("
+            "  SELECT count(DISTINCT b.chain) FROM {s}._blockers AS b"
+            "  WHERE b.job = j.id AND b.state <> 'met')"
+        )
+        assert counted == [], f"jobs that have counted wrongly: {counted}"
+        left_failed = self._query(
+            "SELECT b.job FROM {s}._blockers AS b JOIN {s}._jobs AS j ON j.id = b.job"
+            " JOIN {s}._chains AS c ON c.id = b.chain WHERE b.state = 'failed'"
+            " AND j.state = 'failed' AND c.openings > b.openings AND c.state = 'open'"
+        )
+        assert left_failed == [], f"jobs that were not put back: {left_failed}"
+        torn = self._query(
+            "SELECT c.id, c.state::text, j.state::text FROM {s}._chains AS c"
+            " LEFT JOIN {s}._jobs AS j ON j.chain = c.id WHERE CASE c.state"
+            "  WHEN 'open' THEN coalesce(j.state IN ('failed', 'cancelled'), true)"
+            "  WHEN 'completed' THEN j.id IS NOT NULL"
+            "  ELSE j.state <> c.state::text::{s}._job_state END"
+        )
+        assert torn == [], f"chains that are not as their jobs are: {torn}"
+        forked = self._query(
+            "SELECT j.chain FROM {s}._jobs AS j WHERE j.chain IS NOT NULL"
+            " GROUP BY j.chain HAVING count(*) > 1"
+        )
+        assert forked == [], f"chains with two current jobs: {forked}"
+        dangling = self._query(
+            "SELECT b.job FROM {s}._blockers AS b"
+            " WHERE NOT EXISTS (SELECT FROM {s}._jobs AS j WHERE j.id = b.job)"
+            " AND NOT EXISTS (SELECT FROM {s}._history AS h WHERE h.id = b.job)"
+        )
+        assert dangling == [], f"blockers of jobs that are gone: {dangling}"
+
     async def _check_nothing_is_lost(
         self, added: Sequence[int], over: set[int], held: set[int]
     ) -> None:
@@ -262,7 +336,8 @@ class World:
 
     def _may_be_gone(self, job_id: int) -> bool:
         """Removed by its key, deleted as failed or pruned: these verbs name none they end."""
-        return self.failed_deleted or bool(self.removed) or job_id in self._kept
+        said_nothing = self.failed_deleted or self.chains_ended or bool(self.removed)
+        return said_nothing or job_id in self._kept
 
     @property
     def _kept(self) -> set[int]:

@@ -56,7 +56,6 @@ class _Linked(msgspec.Struct):
     """What `_add_linked` reads; `_enqueue` knows it by its first field."""
 
     links: msgspec.Raw | None
-    count: int
 
 
 def encode_linked(jobs: Sequence[NewJob]) -> str:
@@ -64,13 +63,12 @@ def encode_linked(jobs: Sequence[NewJob]) -> str:
     links = Links()
     for place, job in enumerate(jobs, 1):
         links.add(job, place)
-    return msgspec.json.encode(_Linked(raw(links.text), len(jobs))).decode()
+    return msgspec.json.encode(_Linked(raw(links.text))).decode()
 
 
 class _Starts(msgspec.Struct, omit_defaults=True):
     """What `_start_chains` reads."""
 
-    count: int
     starts: msgspec.Raw | None = None
     keyed: msgspec.Raw | None = None
 
@@ -80,7 +78,7 @@ def encode_starts(chains: Sequence[NewChain]) -> str:
     for place, new in enumerate(chains, 1):
         links = starts if new.key is None else keyed
         links.add(new.job, place, new.key, new.key_window)
-    return msgspec.json.encode(_Starts(len(chains), raw(starts.text), raw(keyed.text))).decode()
+    return msgspec.json.encode(_Starts(raw(starts.text), raw(keyed.text))).decode()
 
 
 def needs_telling(chains: Sequence[NewChain]) -> bool:

@@ -35,7 +35,9 @@ def told_plainly() -> Iterator[None]:
 def refused(state: str, text: str, detail: str | None = None) -> WindlassError | None:
     """What the server says by this SQLSTATE, or None. Some libraries do not tell the detail, in
     which the ids are; the text of an unknown chain has them too."""
-    ids = [int(number) for number in re.findall(r"\d+", detail or text)]
+    named = re.search(r"no chain ([\d, ]+)", text)
+    listed = detail or (named[1] if named is not None else "")
+    ids = [int(number) for number in re.findall(r"\d+", listed)]
     match state:
         case "WLCNF":
             return ChainNotFoundError(ids)

@@ -21,9 +21,6 @@ DECLARE
   ids bigint[];
 BEGIN
   payload := {schema}._fitting(payload, {schema}._largest());
-  IF array_position(blockers, NULL) IS NOT NULL OR 0 >= ANY (blockers) THEN
-    RAISE EXCEPTION 'Blockers must be ids of chains' USING ERRCODE = '22023';
-  END IF;
   link := json_build_array(json_build_object(
     'task', identifier, 'queue', queue_name,
     'run_at', {schema}._micros(coalesce({schema}._finite(run_at), now())),

@@ -20,6 +20,10 @@ BEGIN
         AS p (payload, place)
       ORDER BY g.chain_key, g.tenant, p.place
     LOOP
+      IF start.key_window NOT BETWEEN 0 AND {longest} * 1000000 THEN
+        RAISE EXCEPTION 'A key cannot count for % microseconds', start.key_window
+          USING ERRCODE = '22023';
+      END IF;
       chains[start.place] := {schema}._hold_key(
         start.tenant, start.key, start.key_window, _ids[start.place], start.task, start.payload,
         _ended, _at);

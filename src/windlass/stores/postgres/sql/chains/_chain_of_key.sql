@@ -11,10 +11,7 @@ BEGIN
   SELECT c.id INTO found_id FROM {schema}._chains AS c
   WHERE c.key = _key AND c.tenant = _tenant AND c.key IS NOT NULL AND c.state = 'open';
   IF NOT FOUND AND _window > 0 THEN
-    SELECT c.id INTO found_id FROM {schema}._chains AS c
-    WHERE c.key = _key AND c.tenant = _tenant AND c.key IS NOT NULL AND c.state <> 'open'
-      AND c.finished_at > _at - _window * interval '1 microsecond'
-    ORDER BY c.finished_at DESC, c.id DESC LIMIT 1;
+    found_id := {schema}._ended_of_key(_tenant, _key, _window, _at);
   END IF;
   RETURN nullif(found_id, _ended);
 END $$;

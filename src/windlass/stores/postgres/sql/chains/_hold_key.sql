@@ -19,10 +19,7 @@ BEGIN
     EXIT WHEN FOUND;
   END LOOP;
   IF _window > 0 THEN
-    SELECT c.id INTO there FROM {schema}._chains AS c
-    WHERE c.key = _key AND c.tenant = _tenant AND c.key IS NOT NULL AND c.state <> 'open'
-      AND c.finished_at > _at - _window * interval '1 microsecond'
-    ORDER BY c.finished_at DESC, c.id DESC LIMIT 1;
+    there := {schema}._ended_of_key(_tenant, _key, _window, _at);
     IF there IS NOT NULL AND there IS DISTINCT FROM _ended THEN
       DELETE FROM {schema}._chains AS c WHERE c.id = _id;
       RETURN there;

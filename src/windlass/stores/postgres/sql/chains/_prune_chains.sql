@@ -26,7 +26,7 @@ BEGIN
     CONTINUE WHEN old = '{}';
     DELETE FROM {schema}._chains AS c
     WHERE c.id = ANY (old)
-      AND c.finished_at + coalesce(c.key_window, 0) * interval '1 microsecond' <= _at
+      AND c.finished_at + {schema}._window(c.key_window) <= _at
       AND NOT EXISTS (
         SELECT FROM {schema}._blockers AS b JOIN {schema}._jobs AS j ON j.id = b.job
         WHERE b.chain = c.id

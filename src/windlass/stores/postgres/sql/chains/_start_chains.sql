@@ -1,6 +1,6 @@
--- Start chains for Python: an object with `starts` and `keyed`, as `_begin` says, and `count`. The answer
--- is the instant and the chains, in the order given; where some may have been there before, or wait for
--- others, `_is_told` asks for the whole of them.
+-- Start chains for Python: an object with `starts` and `keyed`, as `_begin` says. The answer is the instant
+-- and the chains, in the order given; where some may have been there before, or wait for others,
+-- `_is_told` asks for the whole of them.
 CREATE OR REPLACE FUNCTION {schema}._start_chains(
   _chains text, _is_told boolean, _now timestamptz DEFAULT NULL,
   OUT at_micros bigint, OUT ids bigint[], OUT is_new boolean[], OUT chains text
@@ -20,13 +20,9 @@ BEGIN
   IF is_ours THEN  -- limit the wait for a key, unless the caller's transaction has a limit
     PERFORM set_config('lock_timeout', '20s', true);
   END IF;
-  IF _is_told THEN
-    PERFORM {schema}._require_chains(asked -> 'starts');
-    PERFORM {schema}._require_chains(keyed);
-  END IF;
-  numbers := ARRAY(
-    SELECT nextval({sequence}) FROM generate_series(1, (asked ->> 'count')::integer)
-  );
+  PERFORM {schema}._require_chains(asked -> 'starts');
+  PERFORM {schema}._require_chains(keyed);
+  numbers := {schema}._numbers_for(asked -> 'starts', keyed);
   at_micros := {schema}._micros(at);
   ids := {schema}._begin(asked -> 'starts', keyed, numbers, NULL, true, at);
   IF _is_told THEN
