@@ -27,7 +27,8 @@ SCHEMA = "machines"
 
 EMPTY = """
 TRUNCATE machines._jobs, machines._history, machines._batches, machines._workers,
-  machines._clocks, machines._bells, machines._paused, machines._schedules RESTART IDENTITY
+  machines._clocks, machines._bells, machines._paused, machines._schedules, machines._chains,
+  machines._blockers RESTART IDENTITY
 """
 
 

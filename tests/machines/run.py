@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machines.bindings import Fresh
-from tests.machines.machine import Machine
+from tests.machines.chains import ChainMachine
 
 STEPS = 40
 """Verbs in one program, at most."""
@@ -16,7 +16,7 @@ STEPS = 40
 def run_programs(fresh: Fresh, runs: int, seed: int | None) -> None:
     """So many programs, those of the seed or always the same ones; a failure is made short."""
 
-    class Bound(Machine):
+    class Bound(ChainMachine):
         pass
 
     Bound.fresh = staticmethod(fresh)

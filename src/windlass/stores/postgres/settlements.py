@@ -281,7 +281,8 @@ def _answer(word: str) -> Settled:
         return known
     kind, _, rest = word.partition(":")
     if kind == "unknown":
-        rest = str(ChainNotFoundError([int(chain) for chain in rest.split(",")]))
+        chains = dict.fromkeys(int(chain) for chain in rest.split(","))
+        rest = str(ChainNotFoundError([*chains]))
     return Settled(Verdict.REFUSED, reason=rest)
 
 

@@ -8,6 +8,10 @@ DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
   j {schema}._jobs;
   queue text;
+  over bigint[] := '{}';
+  tenants text[];
+  queues text[];
+  ends {schema}._chain_end[];
 BEGIN
   _ids := ({schema}._unbatch(_ids, true)).locked;
   FOR j IN
@@ -23,12 +27,19 @@ BEGIN
       UPDATE {schema}._jobs AS k SET
         state = 'cancelled', superseded = false, holds = false, finished_at = at, updated_at = at
       WHERE k.id = j.id RETURNING k.* INTO j;
-      PERFORM pg_notify({channel}, '') WHERE {schema}._ended(
-        ARRAY[j.id], ARRAY[j.tenant], nullif(ARRAY[queue], '{NULL}'),
-        CASE WHEN j.chain IS NOT NULL THEN ARRAY[
-          {schema}._end_of_chain(j, j.state, NULL, NULL)] END,
-        at);
+      over := over || j.id;
+      IF queue IS NOT NULL THEN
+        tenants := tenants || j.tenant;
+        queues := queues || queue;
+      END IF;
+      IF j.chain IS NOT NULL THEN
+        ends := ends || {schema}._end_of_chain(j, j.state, NULL, NULL);
+      END IF;
     END IF;
     RETURN NEXT j;
   END LOOP;
+  -- All are cancelled before one hears that a chain it waited for was.
+  IF over <> '{}' THEN
+    PERFORM pg_notify({channel}, '') WHERE {schema}._ended(over, tenants, queues, ends, at);
+  END IF;
 END $$;
