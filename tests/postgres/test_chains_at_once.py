@@ -44,7 +44,7 @@ from windlass.store.records import (
     Verdict,
 )
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres.rendering import TOLD_AT_ONCE
+from windlass.stores.postgres.rendering import TOLD_AT_ONCE, TOLD_EACH
 from windlass.stores.postgres.settlements import Settlements
 
 READY, BLOCKED, FAILED = JobState.READY, JobState.BLOCKED, JobState.FAILED
@@ -227,7 +227,7 @@ def test_ends_in_transactions_of_many_handlers(play: Play) -> None:
     play(scenario)
 
 
-@pytest.mark.parametrize("count", [2, 3 * TOLD_AT_ONCE + 7])
+@pytest.mark.parametrize("count", [2, 3 * TOLD_EACH + 7])
 def test_the_end_of_a_chain_reaches_all_that_wait_for_it(play: Play, count: int) -> None:
     """Also those that are told later, and those that are locked meanwhile."""
 
@@ -248,9 +248,27 @@ def test_the_end_of_a_chain_reaches_all_that_wait_for_it(play: Play, count: int)
     play(scenario)
 
 
+def test_the_ends_of_many_chains_reach_all_that_wait_for_them(play: Play) -> None:
+    """One batch ends chains for which more jobs wait than one call tells."""
+
+    async def scenario(stage: Stage) -> None:
+        chains = await stage.chains(40)
+        each = TOLD_AT_ONCE // 40 + 20
+        jobs = await stage.store.enqueue(
+            [NewJob("t", blockers=(chain.id,)) for chain in chains for _ in range(each)]
+        )
+        leases = await stage.take()
+        await stage.store.settle([(lease, COMPLETE) for lease in leases.values()])
+        await stage.is_claimed_once(*jobs)
+        await stage.attend()
+        assert stage.bells() == 0
+
+    play(scenario)
+
+
 def test_a_failure_reaches_all_that_wait_for_it_and_for_them(play: Play) -> None:
     """More than one call tells, over three levels, beside jobs that are locked."""
-    count = TOLD_AT_ONCE + 300
+    count = TOLD_EACH + 300
 
     async def scenario(stage: Stage) -> None:
         store = stage.store

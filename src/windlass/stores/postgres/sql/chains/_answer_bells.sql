@@ -92,7 +92,7 @@ BEGIN
     );
     SELECT array_agg(p.job), array_agg(p.chain) INTO pair_jobs, pair_chains
     FROM unnest(pair_jobs, pair_chains) AS p (job, chain) WHERE NOT busy @> p.chain;
-    failed := {schema}._hear(pair_jobs, pair_chains, _at, false);
+    failed := {schema}._hear(pair_jobs, pair_chains, true, false, _at);
     IF failed <> '{}' THEN
       PERFORM {schema}._end_chains({schema}._ends_of(failed), _at);
     END IF;
