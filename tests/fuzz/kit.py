@@ -14,7 +14,7 @@ import msgspec
 from hypothesis import HealthCheck, settings
 
 from tests.patience import PATIENCE
-from windlass import App, Job, Runner
+from windlass import App, Chain, Job, Runner
 from windlass.errors import StoreError, ValidationError, WindlassError
 
 R = TypeVar("R")
@@ -121,6 +121,10 @@ def plain(answer: Any) -> Any:
             answer.strict,
             str(answer.state),
         )
+    if isinstance(answer, Chain):
+        payload, output = msgspec.json.encode(answer.payload), msgspec.json.encode(answer.output)
+        kept = (answer.length, answer.key, answer.tenant, answer.deduplicated)
+        return (answer.task, payload, output, str(answer.state), *kept, plain(answer.job))
     return [plain(each) for each in answer] if isinstance(answer, list) else None
 
 

@@ -26,7 +26,7 @@ words = (
 COMMANDS: dict[str, tuple[str, ...]] = {
     "add": (
         *("--queue", "--run-at", "--max-attempts", "--key", "--key-mode", "--priority", "--flag"),
-        *("--strict", "--tenant"),
+        *("--strict", "--tenant", "--chain", "--key-window", "--blocker", "--on-blocker-failure"),
     ),
     "jobs list": ("--state", "--task", "--queue", "--limit", "--after", "--tenant"),
     "jobs show": ("--tenant",),
@@ -36,6 +36,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "jobs fail": ("--state", "--task", "--queue", "--reason", "--tenant"),
     "jobs reschedule": ("--run-at", "--priority", "--attempts", "--max-attempts", "--task"),
     "jobs remove": ("--tenant",),
+    "chains list": ("--state", "--task", "--limit", "--after", "--tenant"),
+    "chains show": ("--tenant",),
+    "chains complete": ("--then", "--queue", "--run-at", "--priority", "--blocker", "--tenant"),
+    "chains cancel": ("--tenant",),
+    "chains retry": ("--tenant",),
+    "chains delete": ("--cascade", "--tenant"),
     "pause": ("--task", "--queue", "--tenant"),
     "resume": ("--task", "--queue", "--tenant"),
     "cron check": ("--count", "--tz"),
@@ -124,7 +130,14 @@ def test_a_command(program: Program, command: str) -> None:
 def test_lines_of_jobs(program: Program) -> None:
     fields = ["task", "payload", "queue", "run_at", "max_attempts", "key", "key_mode", "priority"]
     line = st.dictionaries(
-        st.sampled_from([*fields, "flags", "strict", "other"]), json_like, max_size=4
+        st.sampled_from(
+            [
+                *(*fields, "flags", "strict", "other"),
+                *("chain", "key_window", "blockers", "on_blocker_failure"),
+            ]
+        ),
+        json_like,
+        max_size=4,
     )
     plain = line.map(lambda found: json.dumps({"task": "t", **found}).encode())
     garbage = st.binary(max_size=30) | st.sampled_from(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.kit import Site, fuzz, same_everywhere
 from tests.fuzz.values import floats, instants, integers, made, payloads, spans, texts, values
-from windlass import JobSpec
+from windlass import JobSpec, Next
 
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 """The workers beside use it, in threads of their own, while values are drawn."""
@@ -27,6 +27,9 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
     "flags": st.lists(texts, max_size=3) | values,
     "keep": spans | floats | values,
     "strict": st.booleans() | values,
+    "blockers": st.lists(integers | values, max_size=3) | values,
+    "on_blocker_failure": st.sampled_from(["fail", "run", "wait"]) | texts | values,
+    "key_window": spans | floats | integers | values,
 }
 
 
@@ -63,6 +66,15 @@ def test_add_jobs(sites: list[Site]) -> None:
     @given(st.lists(specs, max_size=3) | st.lists(specs | values, max_size=3) | values)
     def check(given_specs: Any) -> None:
         same_everywhere(sites, lambda site: site.app.client.add_jobs(made(given_specs)))
+
+    check()
+
+
+def test_start_chains(sites: list[Site]) -> None:
+    @fuzz()
+    @given(st.lists(specs, max_size=3) | st.lists(specs | values, max_size=3) | values)
+    def check(given_specs: Any) -> None:
+        same_everywhere(sites, lambda site: site.app.client.start_chains(made(given_specs)))
 
     check()
 
@@ -105,6 +117,12 @@ def test_many_of_a_task_handle(sites: list[Site]) -> None:
 
 
 ids = st.lists(integers | values, max_size=3) | values
+nexts = st.builds(
+    lambda task, payload, options: Next(task, payload, **options),
+    st.just("t") | values,
+    st.none() | payloads,
+    some({name: it for name, it in OPTIONS.items() if name in Next.__struct_fields__}),
+)
 VERBS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "get_job": {"id": integers | values, "key": texts | values},
     "list_jobs": {
@@ -136,16 +154,42 @@ VERBS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "resume_schedule": {"id": texts | values},
     "remove_schedule": {"id": texts | values},
     "trigger_schedule": {"id": texts | values},
+    "start_chain": {"task": st.just("t") | values, "payload": payloads, **OPTIONS},
+    "get_chain": {"id": integers | values},
+    "list_chains": {
+        "state": st.lists(st.sampled_from(["open", "failed"]) | values, max_size=2) | values,
+        "task": values,
+        "limit": integers | values,
+        "after": integers | values,
+    },
+    "chain_jobs": {"id": integers | values},
+    "blocked_jobs": {"id": integers | values},
+    "blockers": {"id": integers | values},
+    "wait_for_chain": {"id": integers | values, "timeout": st.just(0) | spans | values},
+    "complete_chain": {
+        "id": integers | values,
+        "output": payloads | values,
+        "then": nexts | values,
+    },
+    "cancel_chains": {"ids": ids},
+    "retry_chains": {"ids": ids},
+    "delete_chains": {"ids": ids, "cascade": st.booleans() | values},
 }
 NEEDED = {
     "wait_for": "id",
     "remove_job": "key",
     "pause": "task",
     "resume": "task",
+    "start_chain": "task",
+    "blockers": "id",
+    **dict.fromkeys(("get_chain", "chain_jobs", "blocked_jobs"), "id"),
+    **dict.fromkeys(("wait_for_chain", "complete_chain"), "id"),
+    **dict.fromkeys(("cancel_chains", "retry_chains", "delete_chains"), "ids"),
     **{
         name: "id" if name.endswith("schedule") else "ids"
         for name, words in VERBS.items()
-        if "limit" not in words and name.endswith(("_jobs", "schedule", "workers"))
+        if "ids" in words or name.endswith("schedule")
+        if "limit" not in words
     },
 }
 

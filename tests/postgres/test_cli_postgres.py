@@ -145,7 +145,6 @@ def test_several_processes(program: Program, schema: Schema) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rig
 def test_the_demo_on_a_server(program: Program, pg18: Cluster) -> None:
     with fresh_database(pg18) as url:
         process = program.start("demo", "-c", url)

@@ -213,7 +213,7 @@ HOT = {
     "find_chains_of_tenant": ["windlass_chains_tenant (tenant=? AND state=? AND rowid<?)"],
     "show_chains": [
         "windlass_jobs_chain (chain=?)",
-        "windlass_history_chain (chain=?)",
+        "windlass_history_chain (chain=? AND step=?)",
     ],
     "peek_job": ["INTEGER PRIMARY KEY"],
     "read_failed": ["windlass_jobs_ended (state=?)"],

@@ -150,9 +150,14 @@ def one_chain(chain_id: int, tenant: str | None) -> tuple[str, list[Any]]:
 def chains(wanted: ChainFilter) -> tuple[str, list[Any]]:
     """A page of chains, the newest first. By state, task or tenant they are in the order of their
     ids within each state: so the newest of each state are merged."""
-    states: Sequence[ChainState | None] = wanted.states or list(ChainState)
-    if wanted.states is None and wanted.task is None and not wanted.tenant:
-        states = [None]
+    states: Sequence[ChainState | None]
+    if wanted.states is not None:
+        states = [*dict.fromkeys(wanted.states)]
+    else:
+        is_of_all = wanted.task is None and not wanted.tenant
+        states = [None] if is_of_all else list(ChainState)
+    if not states:
+        return "SELECT {schema}._show_chains('{}')", []
     values: list[Any] = []
     pages = [_page(wanted, state, values) for state in states]
     return (

@@ -52,11 +52,12 @@ def get(db: Session, chain_id: int, tenant: str | None) -> Seen | None:
 
 
 def find(db: Session, wanted: ChainFilter) -> list[Seen]:
+    states = list(ChainState) if wanted.states is None else list(dict.fromkeys(wanted.states))
     page = {
         "before": _AFTER_ALL if wanted.after is None else wanted.after,
         "tenant": wanted.tenant,
         "task": wanted.task,
-        "states": json_text(wanted.states or list(ChainState)),
+        "states": json_text(states),
         "limit": wanted.limit,
     }
     if wanted.tenant:

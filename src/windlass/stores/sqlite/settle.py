@@ -121,7 +121,12 @@ def expire(db: Session, leases: Sequence[Lease], max_resets: int, now: int) -> l
     def take_back(book: SqliteBook, row: Row, most: int) -> None:
         book.take_back(row, most)
 
-    return _change_owned(db, [(lease, max_resets) for lease in leases], now, take_back)
+    answers = _change_owned(db, [(lease, max_resets) for lease in leases], now, take_back)
+    # Only a delivery that settles again is told that it has ended its chain.
+    return [
+        answer if answer.verdict is Verdict.APPLIED else Settled(answer.verdict)
+        for answer in answers
+    ]
 
 
 def _change_owned(

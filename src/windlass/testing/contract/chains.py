@@ -529,6 +529,9 @@ async def lists_are_of_a_state_or_a_task(kit: Kit) -> None:
     first_task = await kit.store.find_chains(_all(task="u"))
     assert [it.id for it in first_task] == [two.id]
     assert await kit.store.find_chains(_all(states=(CANCELLED,))) == []
+    assert await kit.store.find_chains(_all(states=())) == []
+    twice = await kit.store.find_chains(_all(states=(OPEN, OPEN)))
+    assert [it.id for it in twice] == [two.id]
 
 
 @case
