@@ -297,6 +297,44 @@ def test_a_failure_reaches_all_that_wait_for_it_and_for_them(play: Play) -> None
     play(scenario)
 
 
+def test_a_deleted_chain_releases_all_that_waited_for_it(play: Play) -> None:
+    """More than one call tells, and the chain is not there any more when the others do."""
+
+    async def scenario(stage: Stage) -> None:
+        [chain] = await stage.chains()
+        new = NewJob("t", blockers=(chain.id,), on_blocker_failure="wait")
+        jobs = await stage.store.enqueue([new] * (2 * TOLD_EACH + 5))
+        await stage.store.settle([((await stage.take())[chain.id], FAIL)])
+        await stage.attend()
+        assert len(await stage.store.delete_chains([chain.id])) == 1
+        await stage.is_claimed_once(*jobs)
+
+    play(scenario)
+
+
+def test_jobs_that_go_on_waiting_are_told_once(play: Play) -> None:
+    """They stay as they are, however many calls it takes; and no bell rings for ever."""
+
+    async def scenario(stage: Stage) -> None:
+        chains = await stage.chains(9)
+        each = TOLD_AT_ONCE // 9 + 200
+        await stage.store.enqueue(
+            [
+                NewJob("t", blockers=(chain.id,), on_blocker_failure="wait")
+                for chain in chains
+                for _ in range(each)
+            ]
+        )
+        leases = await stage.take()
+        await stage.store.settle([(lease, FAIL) for lease in leases.values()])
+        for _ in range(10):
+            await stage.attend()
+        assert stage.bells() == 0
+        assert (await stage.store.counts())[BLOCKED] == 9 * each
+
+    play(scenario)
+
+
 # ── ends and starts that name them ──
 
 
@@ -905,6 +943,32 @@ def test_ends_need_a_look_after_the_lock(play: Play, isolation: str) -> None:
             with pytest.raises(psycopg.Error, match="cannot be claimed or changed") as caught:
                 stage.call_in(user, "complete_chain(%s)", chain.id)
             assert caught.value.sqlstate == "WLISO"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE_READ", "SERIALIZABLE"])
+def test_starts_need_no_look_after_the_lock(play: Play, level: str) -> None:
+    """They lock nothing, and ring a bell: an old snapshot does no harm."""
+
+    async def scenario(stage: Stage) -> None:
+        store = stage.store
+        lost, ending, free = await stage.chains(3)
+        leases = await stage.take()
+        await store.settle([(leases[lost.id], FAIL)])
+        with psycopg.connect(stage.schema.url) as user:
+            user.isolation_level = psycopg.IsolationLevel[level]
+            user.execute("SELECT 1")
+            joined = store.joined(user)
+            [failed] = joined.start_chains([NewChain(job=NewJob("t", blockers=(lost.id,)))])
+            behind = NewJob("t", blockers=(failed.id, free.id))
+            [second] = joined.start_chains([NewChain(job=behind, key="k")])
+            assert (failed.state, second.state) == (ChainState.FAILED, ChainState.FAILED)
+            await store.settle([(leases[ending.id], COMPLETE)])
+            [job] = joined.enqueue([NewJob("t", blockers=(ending.id,))])
+            assert job.state is BLOCKED  # its snapshot is from before
+            user.commit()
+        await stage.is_claimed_once(job)
 
     play(scenario)
 

@@ -33,11 +33,10 @@ BEGIN
       LIMIT {told_at_once}
     ) AS f;
     EXIT WHEN jobs IS NULL;
-    IF cardinality(jobs) >= {told_each} THEN
-      PERFORM {schema}._ring_on(jobs, chains, {told_each});
-    END IF;
     IF cardinality(jobs) >= {told_at_once} THEN
-      PERFORM {schema}._ring_chains(_chains);  -- of some, perhaps, not one was found
+      PERFORM {schema}._ring_on(_chains, _afters, jobs, chains, NULL);
+    ELSIF cardinality(jobs) >= {told_each} THEN
+      PERFORM {schema}._ring_on(_chains, _afters, jobs, chains, {told_each});
     END IF;
     locked := ARRAY(
       SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (jobs) AND j.state = 'blocked'
