@@ -44,7 +44,7 @@ from windlass.store.records import (
     Verdict,
 )
 from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres.rendering import TOLD_AT_ONCE
+from windlass.stores.postgres.rendering import TOLD_AT_ONCE, TOLD_EACH
 from windlass.stores.postgres.settlements import Settlements
 
 READY, BLOCKED, FAILED = JobState.READY, JobState.BLOCKED, JobState.FAILED
@@ -227,7 +227,7 @@ def test_ends_in_transactions_of_many_handlers(play: Play) -> None:
     play(scenario)
 
 
-@pytest.mark.parametrize("count", [2, 3 * TOLD_AT_ONCE + 7])
+@pytest.mark.parametrize("count", [2, 3 * TOLD_EACH + 7])
 def test_the_end_of_a_chain_reaches_all_that_wait_for_it(play: Play, count: int) -> None:
     """Also those that are told later, and those that are locked meanwhile."""
 
@@ -248,9 +248,27 @@ def test_the_end_of_a_chain_reaches_all_that_wait_for_it(play: Play, count: int)
     play(scenario)
 
 
+def test_the_ends_of_many_chains_reach_all_that_wait_for_them(play: Play) -> None:
+    """One batch ends chains for which more jobs wait than one call tells."""
+
+    async def scenario(stage: Stage) -> None:
+        chains = await stage.chains(40)
+        each = TOLD_AT_ONCE // 40 + 20
+        jobs = await stage.store.enqueue(
+            [NewJob("t", blockers=(chain.id,)) for chain in chains for _ in range(each)]
+        )
+        leases = await stage.take()
+        await stage.store.settle([(lease, COMPLETE) for lease in leases.values()])
+        await stage.is_claimed_once(*jobs)
+        await stage.attend()
+        assert stage.bells() == 0
+
+    play(scenario)
+
+
 def test_a_failure_reaches_all_that_wait_for_it_and_for_them(play: Play) -> None:
     """More than one call tells, over three levels, beside jobs that are locked."""
-    count = TOLD_AT_ONCE + 300
+    count = TOLD_EACH + 300
 
     async def scenario(stage: Stage) -> None:
         store = stage.store
@@ -275,6 +293,44 @@ def test_a_failure_reaches_all_that_wait_for_it_and_for_them(play: Play) -> None
         assert f"chain {middle[5].id}" in (dead.last_error or "")
         opened = await store.find_chains(ChainFilter(states=(ChainState.OPEN,)))
         assert opened == []
+
+    play(scenario)
+
+
+def test_a_deleted_chain_releases_all_that_waited_for_it(play: Play) -> None:
+    """More than one call tells, and the chain is not there any more when the others do."""
+
+    async def scenario(stage: Stage) -> None:
+        [chain] = await stage.chains()
+        new = NewJob("t", blockers=(chain.id,), on_blocker_failure="wait")
+        jobs = await stage.store.enqueue([new] * (2 * TOLD_EACH + 5))
+        await stage.store.settle([((await stage.take())[chain.id], FAIL)])
+        await stage.attend()
+        assert len(await stage.store.delete_chains([chain.id])) == 1
+        await stage.is_claimed_once(*jobs)
+
+    play(scenario)
+
+
+def test_jobs_that_go_on_waiting_are_told_once(play: Play) -> None:
+    """They stay as they are, however many calls it takes; and no bell rings for ever."""
+
+    async def scenario(stage: Stage) -> None:
+        chains = await stage.chains(9)
+        each = TOLD_AT_ONCE // 9 + 200
+        await stage.store.enqueue(
+            [
+                NewJob("t", blockers=(chain.id,), on_blocker_failure="wait")
+                for chain in chains
+                for _ in range(each)
+            ]
+        )
+        leases = await stage.take()
+        await stage.store.settle([(lease, FAIL) for lease in leases.values()])
+        for _ in range(10):
+            await stage.attend()
+        assert stage.bells() == 0
+        assert (await stage.store.counts())[BLOCKED] == 9 * each
 
     play(scenario)
 
@@ -887,6 +943,32 @@ def test_ends_need_a_look_after_the_lock(play: Play, isolation: str) -> None:
             with pytest.raises(psycopg.Error, match="cannot be claimed or changed") as caught:
                 stage.call_in(user, "complete_chain(%s)", chain.id)
             assert caught.value.sqlstate == "WLISO"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE_READ", "SERIALIZABLE"])
+def test_starts_need_no_look_after_the_lock(play: Play, level: str) -> None:
+    """They lock nothing, and ring a bell: an old snapshot does no harm."""
+
+    async def scenario(stage: Stage) -> None:
+        store = stage.store
+        lost, ending, free = await stage.chains(3)
+        leases = await stage.take()
+        await store.settle([(leases[lost.id], FAIL)])
+        with psycopg.connect(stage.schema.url) as user:
+            user.isolation_level = psycopg.IsolationLevel[level]
+            user.execute("SELECT 1")
+            joined = store.joined(user)
+            [failed] = joined.start_chains([NewChain(job=NewJob("t", blockers=(lost.id,)))])
+            behind = NewJob("t", blockers=(failed.id, free.id))
+            [second] = joined.start_chains([NewChain(job=behind, key="k")])
+            assert (failed.state, second.state) == (ChainState.FAILED, ChainState.FAILED)
+            await store.settle([(leases[ending.id], COMPLETE)])
+            [job] = joined.enqueue([NewJob("t", blockers=(ending.id,))])
+            assert job.state is BLOCKED  # its snapshot is from before
+            user.commit()
+        await stage.is_claimed_once(job)
 
     play(scenario)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args, get_type_hints
 
+from windlass.model.chain import ChainState
 from windlass.model.job import Carried
 from windlass.model.names import OnBlockerFailure
 from windlass.store.records import ChainRow, Lease, NewJob, Row
@@ -52,12 +53,10 @@ _ROW_KINDS, _LEASE_KINDS, _NEW_KINDS = _kinds(Row), _kinds(Lease), _kinds(NewJob
 _CHAIN_KINDS = _kinds(ChainRow)
 
 
-def _json(
-    name: str, table: str, kinds: Mapping[str, tuple[str | None, type, bool]] = _ROW_KINDS
-) -> str:
+def _json(name: str, table: str) -> str:
     """A field for `json_build_array`."""
     column = f"({table}).{name}"
-    match kinds[name][0]:
+    match _ROW_KINDS[name][0]:
         case "instant":
             return f"{{schema}}._micros({column})"
         case "json":
@@ -75,17 +74,21 @@ def _readable(name: str, column: str) -> str:
     )
 
 
-def _text(name: str) -> str:
+def _text(
+    name: str,
+    table: str = "j",
+    kinds: Mapping[str, tuple[str | None, type, bool]] = _LEASE_KINDS,
+) -> str:
     """A field of a lease as a piece of JSON."""
-    mark, kind, is_optional = _LEASE_KINDS[name]
-    column = _readable(name, f"(j).{name}")
-    if mark == "instant":
-        return f"{{schema}}._quick_micros({column})"
+    mark, kind, is_optional = kinds[name]
+    column = _readable(name, f"({table}).{name}")
     if mark == "flag":
         return f"{column}::integer"
-    if mark == "json":
+    if mark == "instant":
+        column = f"{{schema}}._quick_micros({column})"
+    elif mark == "json":
         column = f"{column}::text"
-    if kind in (str, tuple, Literal):
+    if kind in (str, tuple, Literal, ChainState):
         column = f"to_json({column})"
     elif kind is bool:
         column = f"{column}::text"
@@ -165,9 +168,9 @@ def _replaced(table: str) -> str:
     return ", ".join([*changes, joined])
 
 
-_BLOCKERS = (
-    "CASE WHEN (j).blockers_total IS NOT NULL THEN to_json({schema}._blockers_text(j))::text END"
-)
+_BLOCKERS = """CASE WHEN (j).blockers_total IS NOT NULL THEN to_json({schema}._named_chains(
+    (j).id, (j).tenant, (j).updated_at, {most_blocker_text}))::text END"""
+"""What a lease carries of the chains that its job named: nothing where their texts are too long."""
 
 PLACES = {
     "{job_row}": ", ".join(
@@ -188,8 +191,8 @@ PLACES = {
         }.get(name, _json(name, "h"))
         for name in _ROW
     ),
-    "{chain_row}": ", ".join(
-        {"key_window": "coalesce((c).key_window, 0)"}.get(name, _json(name, "c", _CHAIN_KINDS))
+    "{chain_text}": ", ".join(
+        {"key_window": "coalesce((c).key_window, 0)"}.get(name, _text(name, "c", _CHAIN_KINDS))
         for name in ChainRow.__struct_fields__
     ),
     "{lease}": ", ".join(

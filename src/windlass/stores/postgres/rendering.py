@@ -26,10 +26,11 @@ from windlass.store.records import (
 MOST_SPANS = 4_000
 """Ranges of ids in all batches, beyond which a claim writes no further batch."""
 
-TOLD_AT_ONCE = 1_000
-"""Jobs that one call tells of the ends of chains; those beyond are told by the next claims."""
-TOLD_EACH = 16
-"""Jobs that one call tells of the end of each chain, however many chains end in it."""
+TOLD_EACH = 1_024
+"""Jobs that one call tells of the end of a chain; those beyond are told by the next claims."""
+TOLD_AT_ONCE = 8 * TOLD_EACH
+"""The same for all chains that end in the call. What follows from failures is told in the same call
+up to `TOLD_EACH` jobs."""
 
 _PLACES = re.compile(r"\{[a-z_]+\}")
 _LONGEST_CHANNEL = 63

@@ -2,12 +2,11 @@
 -- Chains, and the jobs that wait for them.
 --
 -- A chain is a row from when it starts, or from when a job of no chain goes on; it is written then and
--- when it ends, never in between. It changes only while the one who changes it has locked its current
--- job: the one of its jobs that is in `_jobs`, the one with the highest `step`. The others are
--- completed.
+-- when it ends, never in between. Only a transaction that has locked its current job changes it: the
+-- one of its jobs that is in `_jobs`, the one with the highest `step`. The others are completed.
 --
--- A blocker is a row for each place in the list of chains that a job named. Whoever turns one has locked
--- the job before; each is turned from 'open' once, so each chain is counted down once. While
+-- A blocker is a row for each place in the list of chains that a job named. A transaction that turns one
+-- has locked the job before; each is turned from 'open' once, so each chain is counted down once. While
 -- `blockers_open` is above zero the job is 'blocked'.
 --
 -- Locks are taken in this order: the jobs that a call is about, their chains, jobs that wait for these

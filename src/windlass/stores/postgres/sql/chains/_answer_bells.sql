@@ -2,10 +2,10 @@
 -- the latch, as `_admit` says. `kept` are the bells that could not be answered, because another
 -- transaction has locked what they are about; `is_more` says that there is more to answer soon.
 --
--- A job, with its own chain, is locked before the chains that it waits for, and a chain before it is looked whether it is
--- open. If it is, whoever ends it will see the job: that one cannot have begun to look for jobs before
--- it has written the chain. If it cannot be locked, it may be ending, and may have looked too early.
--- Then a bell for both stays.
+-- A job, with its own chain, is locked before the chains that it waits for, and a chain before it is looked
+-- at. If it is open then, the call that ends it will see the job: it looks for jobs after it has written
+-- the chain, and it has not done that. If it cannot be locked, it may be ending, and may have looked too
+-- early: a bell for both stays.
 CREATE OR REPLACE FUNCTION {schema}._answer_bells(
   _numbers bigint[], _at timestamptz, OUT kept bigint[], OUT is_more boolean
 ) LANGUAGE plpgsql
@@ -92,7 +92,7 @@ BEGIN
     );
     SELECT array_agg(p.job), array_agg(p.chain) INTO pair_jobs, pair_chains
     FROM unnest(pair_jobs, pair_chains) AS p (job, chain) WHERE NOT busy @> p.chain;
-    failed := {schema}._hear(pair_jobs, pair_chains, _at, false);
+    failed := {schema}._hear(pair_jobs, pair_chains, true, false, _at);
     IF failed <> '{}' THEN
       PERFORM {schema}._end_chains({schema}._ends_of(failed), _at);
     END IF;

@@ -42,7 +42,7 @@ BEGIN
   WITH deleted AS (
     DELETE FROM {schema}._chains AS c WHERE c.id = ANY (wanted) RETURNING c AS chain
   )
-  SELECT json_agg({schema}._chain_row(d.chain) ORDER BY x.place)::text INTO gone
+  SELECT '[' || string_agg({schema}._chain_text(d.chain), ',' ORDER BY x.place) || ']' INTO gone
   FROM deleted AS d JOIN unnest(wanted) WITH ORDINALITY AS x (id, place) ON x.id = (d.chain).id;
   PERFORM {schema}._tell(wanted, NULL, false, at);
   PERFORM pg_notify({channel}, '');

@@ -3,12 +3,16 @@
 -- job which goes on waiting, changes nothing. Answers the jobs that fail because of it; their own
 -- chains are the caller's to end.
 --
--- `_is_new` says that the jobs were added just now: one that waits for nothing then is due when it was
--- asked for, and was never released.
+-- Where all of these chains are known to have completed, or to be gone, `_is_bad` is false, and they are
+-- not looked at. `_is_new` says that the jobs were added just now: one that waits for nothing then is due
+-- when it was asked for, and was never released.
 CREATE OR REPLACE FUNCTION {schema}._hear(
-  _jobs bigint[], _chains bigint[], _at timestamptz, _is_new boolean
+  _jobs bigint[], _chains bigint[], _is_bad boolean, _is_new boolean, _at timestamptz
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
+  heard bigint[];
+  met integer[];
+  blamed bigint[];
   failed bigint[];
   owners text[];
   tenants text[];
@@ -19,49 +23,61 @@ BEGIN
   IF _jobs IS NULL THEN
     RETURN '{}';
   END IF;
-  WITH heard AS (
-    UPDATE {schema}._blockers AS b SET state = h.state, openings = h.openings
-    FROM (
-      SELECT p.job, p.chain, c.openings, CASE
-        WHEN c.id IS NULL OR c.state = 'completed' OR j.on_blocker_failure = 'run' THEN 'met'
-        ELSE 'failed'
-      END::{schema}._blocker_state AS state
+  IF _is_bad THEN
+    WITH turned AS (
+      UPDATE {schema}._blockers AS b SET state = h.state, openings = h.openings
+      FROM (
+        SELECT p.job, p.chain, c.openings, CASE
+          WHEN c.id IS NULL OR c.state = 'completed' OR j.on_blocker_failure = 'run' THEN 'met'
+          ELSE 'failed'
+        END::{schema}._blocker_state AS state
+        FROM unnest(_jobs, _chains) AS p (job, chain)
+        JOIN {schema}._jobs AS j ON j.id = p.job AND j.state = 'blocked'
+        LEFT JOIN {schema}._chains AS c ON c.id = p.chain
+        WHERE c.id IS NULL OR c.state = 'completed'
+          OR c.state <> 'open' AND j.on_blocker_failure IS DISTINCT FROM 'wait'
+      ) AS h
+      WHERE b.chain = h.chain AND b.job = h.job AND b.state = 'open'
+      RETURNING b.job, b.place, b.chain, b.state
+    )
+    SELECT array_agg(s.job), array_agg(s.met), array_agg(s.blamed) INTO heard, met, blamed FROM (
+      SELECT t.job, count(DISTINCT t.chain) FILTER (WHERE t.state = 'met') AS met,
+        (array_agg(t.chain ORDER BY t.place) FILTER (WHERE t.state = 'failed'))[1] AS blamed
+      FROM turned AS t GROUP BY t.job
+    ) AS s;
+  ELSE
+    WITH turned AS (
+      UPDATE {schema}._blockers AS b SET state = 'met'
       FROM unnest(_jobs, _chains) AS p (job, chain)
-      JOIN {schema}._jobs AS j ON j.id = p.job AND j.state = 'blocked'
-      LEFT JOIN {schema}._chains AS c ON c.id = p.chain
-      WHERE c.id IS NULL OR c.state = 'completed'
-        OR c.state <> 'open' AND j.on_blocker_failure IS DISTINCT FROM 'wait'
-    ) AS h
-    WHERE b.chain = h.chain AND b.job = h.job AND b.state = 'open'
-    RETURNING b.job, b.place, b.chain, b.state
-  ),
-  sums AS (
-    SELECT h.job,
-      (count(DISTINCT h.chain) FILTER (WHERE h.state = 'met'))::integer AS met,
-      (array_agg(h.chain ORDER BY h.place) FILTER (WHERE h.state = 'failed'))[1] AS failed
-    FROM heard AS h GROUP BY h.job
-  ),
-  changed AS (
+      WHERE b.chain = p.chain AND b.job = p.job AND b.state = 'open'
+      RETURNING b.job, b.chain
+    )
+    SELECT array_agg(s.job), array_agg(s.met) INTO heard, met FROM (
+      SELECT t.job, count(DISTINCT t.chain) AS met FROM turned AS t GROUP BY t.job
+    ) AS s;
+  END IF;
+  WITH changed AS (
     UPDATE {schema}._jobs AS j SET
       blockers_open = j.blockers_open - s.met,
       run_at = CASE
-        WHEN s.failed IS NOT NULL OR j.blockers_open > s.met OR _is_new THEN j.run_at
+        WHEN s.blamed IS NOT NULL OR j.blockers_open > s.met OR _is_new THEN j.run_at
         ELSE greatest(j.run_at, _at)
       END,
       state = CASE
-        WHEN s.failed IS NOT NULL THEN 'failed'::{schema}._job_state
+        WHEN s.blamed IS NOT NULL THEN 'failed'::{schema}._job_state
         WHEN j.blockers_open > s.met THEN 'blocked'::{schema}._job_state
         ELSE {schema}._due_state(j.run_at, j.queue, _at)
       END,
       updated_at = CASE
-        WHEN s.failed IS NULL AND j.blockers_open > s.met THEN j.updated_at ELSE _at
+        WHEN s.blamed IS NULL AND j.blockers_open > s.met THEN j.updated_at ELSE _at
       END,
-      finished_at = CASE WHEN s.failed IS NOT NULL THEN _at END,
+      finished_at = CASE WHEN s.blamed IS NOT NULL THEN _at END,
       last_error = CASE
-        WHEN s.failed IS NOT NULL THEN {schema}._failed_with(s.failed) ELSE j.last_error
+        WHEN s.blamed IS NOT NULL THEN {schema}._failed_with(s.blamed) ELSE j.last_error
       END,
-      holds = s.failed IS NOT NULL AND j.is_strict AND j.queue IS NOT NULL
-    FROM sums AS s WHERE j.id = s.job
+      holds = s.blamed IS NOT NULL AND j.is_strict AND j.queue IS NOT NULL
+    FROM unnest(heard, met, blamed) AS s (job, met, blamed)
+    WHERE j.id = s.job AND j.state = 'blocked'
     RETURNING j.id, j.tenant, j.queue, j.state, j.run_at
   )
   SELECT

@@ -11,7 +11,7 @@ BEGIN
   JOIN {schema}._blockers AS b ON b.job = x.id AND b.state = 'open'
   LEFT JOIN {schema}._chains AS c ON c.id = b.chain
   WHERE c.id IS NULL OR c.state <> 'open';
-  failed := {schema}._hear(jobs, chains, _at, true);
+  failed := {schema}._hear(jobs, chains, true, true, _at);
   PERFORM {schema}._ring_jobs(failed || ARRAY(
     SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (_jobs) AND j.state = 'blocked'
   ));

@@ -10,7 +10,9 @@ BEGIN
   SELECT DISTINCT j.tenant, j.id, p.chain, clock_timestamp()
   FROM unnest(_jobs, _chains) AS p (job, chain) JOIN {schema}._jobs AS j ON j.id = p.job
   WHERE NOT ours @> p.job AND j.state = 'blocked';
-  PERFORM pg_notify({channel}, '') WHERE FOUND;
+  IF FOUND THEN
+    PERFORM pg_notify({channel}, '');
+  END IF;
   SELECT array_agg(p.job), array_agg(p.chain) INTO jobs, chains
   FROM unnest(_jobs, _chains) AS p (job, chain) WHERE ours @> p.job;
 END $$;

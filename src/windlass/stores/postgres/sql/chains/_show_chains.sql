@@ -7,14 +7,16 @@ AS $$
 BEGIN
   RETURN (
     SELECT '[' || string_agg(
-      json_build_array({schema}._chain_row(c), coalesce(
-        (SELECT {schema}._row(t, (SELECT w.name FROM {schema}._workers AS w WHERE w.id = t.worker))
+      '[' || {schema}._chain_text(c) || ',' || coalesce(
+        (SELECT {schema}._row(
+           t, (SELECT w.name FROM {schema}._workers AS w WHERE w.id = t.worker))::text
          FROM {schema}._jobs AS j
          CROSS JOIN LATERAL {schema}._as_seen(j) AS t
          WHERE j.chain = c.id ORDER BY j.step DESC LIMIT 1),
-        (SELECT {schema}._history_row(h) FROM {schema}._history AS h
-         WHERE h.chain = c.id AND c.state = 'completed' AND h.step = c.length - 1 LIMIT 1)
-      ))::text, ',' ORDER BY x.place) || ']'
+        (SELECT {schema}._history_row(h)::text FROM {schema}._history AS h
+         WHERE h.chain = c.id AND c.state = 'completed' AND h.step = c.length - 1 LIMIT 1),
+        'null'
+      ) || ']', ',' ORDER BY x.place) || ']'
     FROM unnest(_ids) WITH ORDINALITY AS x (id, place)
     JOIN {schema}._chains AS c ON c.id = x.id
   );

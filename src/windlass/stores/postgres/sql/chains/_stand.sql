@@ -12,6 +12,9 @@ DECLARE
 BEGIN
   failed := {schema}._look_at_chains(_jobs, _at);
   IF failed <> '{}' THEN
-    PERFORM {schema}._end_chains({schema}._ends_of(failed), _at);
+    -- Without a look at the isolation: jobs that wait for a chain which begins here are in this
+    -- transaction, too, and where a chain goes on the caller has looked.
+    PERFORM {schema}._tell(
+      {schema}._write_ends({schema}._ends_of(failed), _at), NULL, true, _at);
   END IF;
 END $$;

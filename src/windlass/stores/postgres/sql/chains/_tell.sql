@@ -14,7 +14,6 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-  most integer;
   told integer := 0;
   rounds integer := 0;
   jobs bigint[];
@@ -23,17 +22,21 @@ DECLARE
   failed bigint[];
 BEGIN
   WHILE _chains <> '{}' LOOP
-    most := greatest({told_each}, {told_at_once} / cardinality(_chains));
-    SELECT array_agg(p.job), array_agg(c.id) INTO jobs, chains
-    FROM unnest(_chains, _afters) AS c (id, after)
-    CROSS JOIN LATERAL (
-      SELECT b.job FROM {schema}._blockers AS b
-      WHERE b.chain = c.id AND b.job > coalesce(c.after, 0) AND b.state = 'open'
-      ORDER BY b.job LIMIT most
-    ) AS p;
+    SELECT array_agg(f.job), array_agg(f.chain) INTO jobs, chains FROM (
+      SELECT p.job, c.id AS chain
+      FROM unnest(_chains, _afters) AS c (id, after)
+      CROSS JOIN LATERAL (
+        SELECT b.job FROM {schema}._blockers AS b
+        WHERE b.chain = c.id AND b.job > coalesce(c.after, 0) AND b.state = 'open'
+        ORDER BY b.job LIMIT {told_each}
+      ) AS p
+      LIMIT {told_at_once}
+    ) AS f;
     EXIT WHEN jobs IS NULL;
-    IF cardinality(jobs) >= most THEN
-      PERFORM {schema}._ring_on(jobs, chains, most);
+    IF cardinality(jobs) >= {told_at_once} THEN
+      PERFORM {schema}._ring_on(_chains, _afters, jobs, chains, NULL);
+    ELSIF cardinality(jobs) >= {told_each} THEN
+      PERFORM {schema}._ring_on(_chains, _afters, jobs, chains, {told_each});
     END IF;
     locked := ARRAY(
       SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (jobs) AND j.state = 'blocked'
@@ -46,13 +49,13 @@ BEGIN
       SELECT t.jobs, t.chains INTO jobs, chains
       FROM {schema}._ring_locked(jobs, chains, locked) AS t;
     END IF;
-    failed := {schema}._hear(jobs, chains, _at, false);
+    failed := {schema}._hear(jobs, chains, _is_bad, false, _at);
     told := told + cardinality(locked);
     rounds := rounds + 1;
     _chains := {schema}._write_ends({schema}._ends_of(failed), _at);
     _afters := NULL;
     _is_bad := true;
-    IF told >= {told_at_once} OR rounds >= 100 THEN
+    IF told >= {told_each} OR rounds >= 100 THEN
       PERFORM {schema}._ring_chains(_chains);
       EXIT;
     END IF;
