@@ -131,7 +131,7 @@ def check_blocker(blocker: object) -> int:
         )
     if not 0 < chain_id < 2**63:
         raise errors.ValidationError(f"no chain has the id {brief(chain_id)}", field="blockers")
-    return chain_id
+    return int.__int__(chain_id)  # a plain one, as of jobs
 
 
 def check_on_blocker_failure(choice: object) -> OnBlockerFailure | None:
@@ -151,7 +151,7 @@ def check_job(job_id: object, field: str = "id") -> int:
         raise errors.ValidationError(f"{brief(job_id)} is not a job id", field=field)
     if not 0 <= job_id < 2**63:
         raise errors.ValidationError(f"{brief(job_id)} is out of range for a job id", field=field)
-    return job_id
+    return int.__int__(job_id)  # a plain one, whatever a class of the caller's makes of it
 
 
 def check_count(value: object, field: str, least: int, most: int) -> int:
