@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from windlass.model.names import OnBlockerFailure
+from windlass.model.names import ON_BLOCKER_FAILURE
 
 
 def blocker_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command --blocker and --on-blocker-failure."""
     with_choice = click.option(
         "--on-blocker-failure",
-        type=click.Choice(get_args(OnBlockerFailure)),
+        type=click.Choice(ON_BLOCKER_FAILURE),
         help="What it does when such a chain fails or is cancelled: fail too, run all the same, or"
         " wait until that chain is retried.  [default: fail]",
     )(function)

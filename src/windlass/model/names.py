@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from windlass import errors
 
@@ -27,6 +27,7 @@ LONGEST = (_LAST_INSTANT - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds()
 
 OnBlockerFailure = Literal["fail", "run", "wait"]
 """What a job does when a chain it waits for fails or is cancelled."""
+ON_BLOCKER_FAILURE: tuple[str, ...] = get_args(OnBlockerFailure)
 
 KeyMode = Literal["replace", "preserve_run_at", "unsafe_dedupe"]
 KEY_MODES: tuple[str, ...] = get_args(KeyMode)
@@ -136,10 +137,11 @@ def check_blocker(blocker: object) -> int:
 
 def check_on_blocker_failure(choice: object) -> OnBlockerFailure | None:
     """None is "fail", and so stores know it."""
-    if choice is None or choice == "fail":
-        return None
-    if choice == "run" or choice == "wait":
-        return choice
+    match choice:
+        case None:
+            return None
+        case str() if choice in ON_BLOCKER_FAILURE:
+            return None if choice == "fail" else cast(OnBlockerFailure, str(choice))
     raise errors.ValidationError(
         f'on_blocker_failure must be "fail", "run" or "wait", not {brief(choice)}',
         field="on_blocker_failure",
