@@ -13,7 +13,8 @@ import pytest
 from tests.sqlite.sqlite_kit import child, finish, jobs, line, opened, plain, run, tell
 from windlass.errors import SchemaTooNewError
 from windlass.stores.sqlite import SqliteStore
-from windlass.stores.sqlite.schema import migrations
+from windlass.stores.sqlite import connection as connection_module
+from windlass.stores.sqlite.schema import is_migrated, migrate, migrations
 from windlass.stores.sqlite.statements import OF_OTHERS, SQL, Branches, for_branches
 
 PACKAGE = files("windlass.stores.sqlite")
@@ -48,6 +49,28 @@ def test_twenty_processes_migrate_one_new_file_at_once(tmp_path: Path) -> None:
     versions = connection.execute("SELECT value FROM windlass_meta WHERE key = 'schema_version'")
     assert versions.fetchall() == [(migrations()[-1].version,)]
     connection.close()
+
+
+def test_a_file_that_another_process_is_just_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last connection to a file holds it alone while it ends its write-ahead log."""
+    path = tmp_path / "jobs.db"
+    rival = plain(path, isolation_level=None)
+    rival.execute("PRAGMA locking_mode = EXCLUSIVE")
+    rival.execute("PRAGMA journal_mode = WAL")
+    rival.execute("CREATE TABLE of_others (n)")
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        rival.close()
+
+    monkeypatch.setattr(connection_module.time, "sleep", wait)
+    with closing(plain(path, isolation_level=None, timeout=0)) as connection:
+        migrate(connection, str(path), 5.0)
+        assert is_migrated(connection)
+    assert len(waits) == 1
 
 
 def test_a_newer_breaking_schema_is_refused(tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ def _split(body: str) -> list[str]:
 def migrate(connection: sqlite3.Connection, path: str, limit: float) -> None:
     """Bring the schema up to date; SchemaTooNewError if a newer program made the file its own."""
     newest = migrations()[-1].version
+    if patiently(lambda: _current(connection, path), path, limit=limit) >= newest:
+        return
     try:
-        if _current(connection, path) >= newest:
-            return
         patiently(lambda: connection.execute("BEGIN IMMEDIATE"), path, limit=limit)
         try:
             _apply(connection, path)
