@@ -12,7 +12,8 @@ import pytest
 from tests.docs.doc_pages import ROOT
 from tests.docs.test_promises_page import functions
 from tests.mutation import page
-from tests.mutation.mutations import CONTRACT, CONTRACT_POSTGRES, MUTATIONS, Mutation
+from tests.mutation.mutation import CONTRACT, CONTRACT_POSTGRES, Mutation
+from tests.mutation.mutations import MUTATIONS
 from windlass.testing import contract
 
 CASES = {str(case) for case in contract.cases()}

@@ -26,6 +26,7 @@ from tests.docs import test_examples
 from tests.docs.doc_pages import DOCS, Block, Setup, parts, table_rows
 from tests.patience import PATIENCE
 from tests.postgres.cluster import fresh_database, shared_cluster
+from tests.postgres.versions import VERSIONS
 from windlass.stores.table.columns import COLUMNS
 
 PAGE = DOCS / "guides" / "own-table.md"
@@ -34,7 +35,7 @@ PROGRAM = "example_jobs.py"
 START = f"$ python {PROGRAM}"
 
 
-@pytest.fixture(params=[16, 18], ids=["pg16", "pg18"])
+@pytest.fixture(params=VERSIONS)
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     with fresh_database(shared_cluster(request.param)) as url:
         yield url

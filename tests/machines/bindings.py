@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from tests.postgres.cluster import Version, shared_cluster
+from tests.postgres.emptying import empty
 from tests.postgres.pooler import TransactionPooler
 from windlass.clock import Clock
 from windlass.store.port import Store
@@ -24,12 +25,6 @@ Fresh = Callable[[Clock], AbstractContextManager[Store]]
 """A store that is not opened yet, on an empty database that goes by the given clock."""
 
 SCHEMA = "machines"
-
-EMPTY = """
-TRUNCATE machines._jobs, machines._history, machines._batches, machines._workers,
-  machines._clocks, machines._bells, machines._paused, machines._schedules, machines._chains,
-  machines._blockers RESTART IDENTITY
-"""
 
 
 @contextmanager
@@ -67,7 +62,7 @@ def _postgres(
     """With `batches` every claim is held by one lease, however few jobs it takes."""
     cluster, name = shared_cluster(version), _database(version, level)
     with psycopg.connect(cluster.url(name), autocommit=True) as connection:
-        connection.execute(EMPTY)
+        empty(connection, SCHEMA, restart=True)
     make = partial(PostgresStore, schema_name=SCHEMA, clock=clock, migrate="check", listen=False)
     if pooler:
         with TransactionPooler("127.0.0.1", cluster.port, name, size=3) as server:

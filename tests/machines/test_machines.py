@@ -10,7 +10,7 @@ from tests.machines.run import run_programs
 RUNS = 15
 
 
-LATER = ("postgres", "postgres-serializable", "pooler-batches-serializable")
+LATER = ("postgres", "postgres-16-batches", "postgres-serializable", "pooler-batches-serializable")
 """Those that others resemble: for `make test-all`."""
 
 

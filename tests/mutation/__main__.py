@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.mutation.mutations import MUTATIONS, Mutation
+from tests.mutation.mutation import Mutation
+from tests.mutation.mutations import MUTATIONS
 from tests.mutation.witness import COPY, NOTES
 
 ROOT = Path(__file__).resolve().parents[2]

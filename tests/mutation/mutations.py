@@ -1,72 +1,19 @@
-"""The protections, each with the smallest change that takes it out and the tests that notice.
-
-A mutation changes one piece of text, which occurs exactly once in its file. A test is named by its
-node id; one without parameters stands for all of its variants, of which one must fail.
-"""
+"""The protections that are taken out, one at a time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-_SQL = "src/windlass/stores/postgres/sql"
-_TABLES = "src/windlass/stores/postgres/migrations"
-_SQLITE = "src/windlass/stores/sqlite"
-_ENGINE = "src/windlass/engine"
-
-CONTRACT = "tests/contract/test_contract.py::test_contract"
-CONTRACT_POSTGRES = "tests/postgres/test_postgres_contract.py::test_contract"
-
-
-def on_memory(case: str) -> str:
-    """The node id of a case of the contract suite."""
-    return f"{CONTRACT}[memory-{case}]"
-
-
-def on_sqlite(case: str) -> str:
-    return f"{CONTRACT}[sqlite-{case}]"
-
-
-def on_postgres(case: str) -> str:
-    return f"{CONTRACT_POSTGRES}[16-{case}]"
-
-
-_PLAIN = "settle.an_outcome_is_applied[complete]"
-_STILL_WORKS = {
-    "src/windlass/stores/memory.py": on_memory(_PLAIN),
-    _SQLITE: on_sqlite(_PLAIN),
-    "src/windlass/stores/postgres": (
-        "tests/postgres/test_batches.py::test_a_batch_of_a_worker_nobody_knows"
-    ),
-    _ENGINE: "tests/engine/test_engine_timing.py::test_a_ready_job_starts_at_once_by_its_hint",
-}
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """`protection` is one plain sentence: what holds while this is in place."""
-
-    name: str
-    protection: str
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...]
-
-    @property
-    def still_works(self) -> str:
-        """A test of the ordinary case, which must pass: else the change broke more than it says."""
-        if any(test.startswith(CONTRACT_POSTGRES) for test in self.tests):
-            return on_postgres(_PLAIN)  # on the same server
-        return next(test for path, test in _STILL_WORKS.items() if self.file.startswith(path))
-
-    def applied(self, text: str) -> str:
-        if text.count(self.old) != 1:
-            raise ValueError(
-                f"{self.name}: its text occurs {text.count(self.old)} times in {self.file};"
-                " take it anew from there"
-            )
-        return text.replace(self.old, self.new)
-
+from tests.mutation.chain_mutations import OF_CHAINS
+from tests.mutation.mutation import (
+    ENGINE,
+    SQL,
+    SQLITE,
+    TABLES,
+    Mutation,
+    on_memory,
+    on_postgres,
+    on_sqlite,
+)
+from tests.mutation.tenant_mutations import OF_TENANTS
 
 MUTATIONS = (
     # ── the token ──
@@ -85,7 +32,7 @@ MUTATIONS = (
     Mutation(
         "token-sqlite-complete",
         "On SQLite, the quick DELETE of completed jobs compares the token.",
-        f"{_SQLITE}/sql/delete_completed.sql",
+        f"{SQLITE}/sql/delete_completed.sql",
         " AND token = :base + id",
         " AND :base = :base",
         (on_sqlite("settle.a_wrong_token_is_lost[complete]"),),
@@ -93,7 +40,7 @@ MUTATIONS = (
     Mutation(
         "token-sqlite-many",
         "On SQLite, the DELETE of completed jobs of many claims compares the tokens.",
-        f"{_SQLITE}/sql/delete_completed_pairs.sql",
+        f"{SQLITE}/sql/delete_completed_pairs.sql",
         "WHERE j.token = p.value ->> 1 AND j.state",
         "WHERE j.state",
         (on_sqlite("settle.old_deliveries_of_many_claims_end_nothing"),),
@@ -101,7 +48,7 @@ MUTATIONS = (
     Mutation(
         "token-sqlite-others",
         "On SQLite, every other outcome compares the token too.",
-        f"{_SQLITE}/settle.py",
+        f"{SQLITE}/settle.py",
         " and row.token == lease.token:",
         ":",
         (
@@ -112,7 +59,7 @@ MUTATIONS = (
     Mutation(
         "token-postgres",
         "On PostgreSQL, a token owns a running job only if it is the one in its row.",
-        f"{_SQL}/batches/_is_owned_in.sql",
+        f"{SQL}/batches/_is_owned_in.sql",
         "(j).state = 'running' AND (j).token = _token\n",
         "(j).state = 'running'\n",
         (
@@ -123,7 +70,7 @@ MUTATIONS = (
     Mutation(
         "token-postgres-complete",
         "On PostgreSQL, the DELETE of completed jobs asks whether the token owns each.",
-        f"{_SQL}/settling/_settle.sql",
+        f"{SQL}/settling/_settle.sql",
         "USING unnest(ids, tokens) AS x (id, token)\n"
         "      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)\n",
         "USING unnest(ids, tokens) AS x (id, token)\n      WHERE k.id = x.id\n",
@@ -132,7 +79,7 @@ MUTATIONS = (
     Mutation(
         "token-postgres-kept",
         "So does the DELETE of completed jobs that are kept.",
-        f"{_SQL}/settling/_settle.sql",
+        f"{SQL}/settling/_settle.sql",
         "AS x (id, token, output, keep)\n"
         "      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)\n",
         "AS x (id, token, output, keep)\n      WHERE k.id = x.id\n",
@@ -141,7 +88,7 @@ MUTATIONS = (
     Mutation(
         "token-postgres-others",
         "On PostgreSQL, every other outcome compares the token too.",
-        f"{_SQL}/settling/_settle.sql",
+        f"{SQL}/settling/_settle.sql",
         "WHERE k.id = other.id AND k.token = other.token AND k.state = 'running'",
         "WHERE k.id = other.id AND k.state = 'running'",
         (
@@ -152,7 +99,7 @@ MUTATIONS = (
     Mutation(
         "token-postgres-batch",
         "On PostgreSQL, a token owns a job of a batch only if it is of the claim that wrote it.",
-        f"{_SQL}/batches/_is_owned_in.sql",
+        f"{SQL}/batches/_is_owned_in.sql",
         " AND _token - (j).id = ANY (_bases);",
         ";",
         (
@@ -164,7 +111,7 @@ MUTATIONS = (
     Mutation(
         "keeper-delivery",
         "An answer about leases stops only the deliveries that were asked about.",
-        f"{_ENGINE}/keeper.py",
+        f"{ENGINE}/keeper.py",
         "for delivery in asked:\n            job_id",
         "for delivery in list(self._in_hand.values()):\n            job_id",
         (
@@ -175,7 +122,7 @@ MUTATIONS = (
     Mutation(
         "self-fencing",
         "A worker that cannot renew stops its handlers.",
-        f"{_ENGINE}/keeper.py",
+        f"{ENGINE}/keeper.py",
         "        if now < self._fence_at:\n            return\n",
         "        return\n",
         (
@@ -186,7 +133,7 @@ MUTATIONS = (
     Mutation(
         "fence-margin",
         "It stops them before the lease ends, not when it ends.",
-        f"{_ENGINE}/keeper.py",
+        f"{ENGINE}/keeper.py",
         "self._margin = min(lease / 5, 5.0)",
         "self._margin = 0.0",
         (
@@ -197,7 +144,7 @@ MUTATIONS = (
     Mutation(
         "commit-flag",
         "From the start of a handler's commit on the job counts as settled inside.",
-        f"{_ENGINE}/delivery.py",
+        f"{ENGINE}/delivery.py",
         "            self.settled_inside = True\n",
         "            pass\n",
         ("tests/engine/test_engine_commits.py::test_the_code_after_a_commit_runs[cancel-async]",),
@@ -205,7 +152,7 @@ MUTATIONS = (
     Mutation(
         "commit-cancel",
         "A handler is not cancelled from the start of its commit on.",
-        f"{_ENGINE}/delivery.py",
+        f"{ENGINE}/delivery.py",
         "not self.is_over and not self.settled_inside:",
         "not self.is_over:",
         ("tests/engine/test_engine_commits.py::test_the_code_after_a_commit_runs[cancel-async]",),
@@ -213,7 +160,7 @@ MUTATIONS = (
     Mutation(
         "commit-lost",
         "A handler is not told that its lease is lost once its commit has begun.",
-        f"{_ENGINE}/delivery.py",
+        f"{ENGINE}/delivery.py",
         "if self.settled_inside and reason in LOST:",
         "if False:",
         ("tests/engine/test_engine_commits.py::test_the_code_after_a_commit_runs[check-async]",),
@@ -221,7 +168,7 @@ MUTATIONS = (
     Mutation(
         "thread-outlasted",
         "A job whose handler was told to stop is settled when its thread has ended.",
-        f"{_ENGINE}/slots.py",
+        f"{ENGINE}/slots.py",
         "            await self._outlast(delivery.remains, delivery)\n",
         "            pass\n",
         (
@@ -231,7 +178,7 @@ MUTATIONS = (
     Mutation(
         "accused-alone",
         "Jobs that were there when two workers died run one at a time in a worker.",
-        f"{_ENGINE}/slots.py",
+        f"{ENGINE}/slots.py",
         "if self.accused is not None:\n                        delivery.is_over",
         "if False:\n                        delivery.is_over",
         (
@@ -242,7 +189,7 @@ MUTATIONS = (
     Mutation(
         "poll",
         "A worker that hears of nothing looks for jobs all the same.",
-        f"{_ENGINE}/claimer.py",
+        f"{ENGINE}/claimer.py",
         "return min(self._poll_interval, self._until_old() or self._poll_interval)",
         "return self._until_old()",
         ("tests/engine/test_engine_timing.py::test_without_hints_the_poll_finds_jobs",),
@@ -262,7 +209,7 @@ MUTATIONS = (
     Mutation(
         "firing-sqlite",
         "On SQLite, a schedule is fired only from where its worker expects it.",
-        f"{_SQLITE}/sql/fire_schedule.sql",
+        f"{SQLITE}/sql/fire_schedule.sql",
         " AND floor_at = :expected AND",
         " AND :expected = :expected AND",
         (on_sqlite("schedules_fire.expected_elsewhere_it_is_lost[earlier]"),),
@@ -270,7 +217,7 @@ MUTATIONS = (
     Mutation(
         "firing-postgres",
         "On PostgreSQL, a schedule is fired only from where its worker expects it.",
-        f"{_SQL}/schedules/_fire.sql",
+        f"{SQL}/schedules/_fire.sql",
         "WHEN s.floor_at <> _expected OR _until <= s.floor_at THEN",
         "WHEN _until <= s.floor_at THEN",
         (on_postgres("schedules_fire.expected_elsewhere_it_is_lost[earlier]"),),
@@ -279,7 +226,7 @@ MUTATIONS = (
     Mutation(
         "file-write",
         "A commit counts only if the path still names the file that was written.",
-        f"{_SQLITE}/writer.py",
+        f"{SQLITE}/writer.py",
         "self._file.require()  # else",
         "pass  # else",
         (
@@ -291,7 +238,7 @@ MUTATIONS = (
     Mutation(
         "file-transaction",
         "The same goes for a handler's own transaction.",
-        f"{_SQLITE}/transaction.py",
+        f"{SQLITE}/transaction.py",
         "        raise translate(error, path) from error\n    anchor.require()\n",
         "        raise translate(error, path) from error\n",
         (
@@ -302,7 +249,7 @@ MUTATIONS = (
     Mutation(
         "file-renewal",
         "The same goes for the renewal of a lease.",
-        f"{_SQLITE}/lifeline.py",
+        f"{SQLITE}/lifeline.py",
         'db.control("COMMIT")\n            self._anchor.require()\n',
         'db.control("COMMIT")\n',
         (
@@ -313,7 +260,7 @@ MUTATIONS = (
     Mutation(
         "clamp-sqlite-worker",
         "On SQLite, no worker's lease ends later than its length from now.",
-        f"{_SQLITE}/sql/clamp_workers.sql",
+        f"{SQLITE}/sql/clamp_workers.sql",
         "WHERE expires_at > :ticks + lease",
         "WHERE expires_at > :ticks + lease AND false",
         ("tests/sqlite/test_sqlite_leases.py::test_jobs_come_back_after_a_reboot",),
@@ -321,7 +268,7 @@ MUTATIONS = (
     Mutation(
         "clamp-sqlite-job",
         "On SQLite, no job's own lease ends later than its length from now.",
-        f"{_SQLITE}/sql/clamp_leases.sql",
+        f"{SQLITE}/sql/clamp_leases.sql",
         "AND lease_until > :ticks + own_lease\n",
         "AND lease_until > :ticks + own_lease AND false\n",
         ("tests/sqlite/test_sqlite_leases.py::test_jobs_come_back_after_a_reboot",),
@@ -329,7 +276,7 @@ MUTATIONS = (
     Mutation(
         "clock-sqlite",
         "On SQLite, leases are counted on a clock that cannot be set.",
-        f"{_SQLITE}/lease_clock.py",
+        f"{SQLITE}/lease_clock.py",
         "return micros(clock.monotonic())",
         "return clock.now()",
         (
@@ -342,7 +289,7 @@ MUTATIONS = (
     Mutation(
         "clamp-postgres-worker",
         "On PostgreSQL, no worker's lease ends later than its length from now.",
-        f"{_SQL}/leases/_reap.sql",
+        f"{SQL}/leases/_reap.sql",
         "IF at > _reckoned - interval '250 ms' AND EXISTS (",
         "IF false AND EXISTS (",
         (
@@ -353,7 +300,7 @@ MUTATIONS = (
     Mutation(
         "clamp-postgres-job",
         "On PostgreSQL, no job's own lease ends later than its length from now.",
-        f"{_SQL}/leases/_reap.sql",
+        f"{SQL}/leases/_reap.sql",
         "AND k.lease_until > at + make_interval(secs => k.lease)\n",
         "AND k.lease_until > at + make_interval(secs => k.lease) AND false\n",
         (
@@ -364,7 +311,7 @@ MUTATIONS = (
     Mutation(
         "clock-postgres",
         "On PostgreSQL, a lease has ended only if it has by the reaper's own reckoning too.",
-        f"{_SQL}/leases/_reap.sql",
+        f"{SQL}/leases/_reap.sql",
         "passed timestamptz := least(at, _reckoned);",
         "passed timestamptz := at;",
         (on_postgres("clock_jumps.a_live_worker_keeps_its_jobs[forward-same]"),),
@@ -372,7 +319,7 @@ MUTATIONS = (
     Mutation(
         "worker-row",
         "A claim and those who end its worker see each other: the claim locks the worker's row.",
-        f"{_SQL}/claiming/_lock_worker.sql",
+        f"{SQL}/claiming/_lock_worker.sql",
         "  FOR KEY SHARE SKIP LOCKED;\n",
         "  ;\n",
         (
@@ -384,7 +331,7 @@ MUTATIONS = (
     Mutation(
         "claim-refused",
         "A claim that its worker has given up does not happen any more.",
-        f"{_SQL}/claiming/_lock_worker.sql",
+        f"{SQL}/claiming/_lock_worker.sql",
         "WHERE w.id = _number AND (w.refused IS NULL OR _base <> ALL (w.refused))",
         "WHERE w.id = _number",
         (
@@ -395,7 +342,7 @@ MUTATIONS = (
     Mutation(
         "claim-waited-for",
         "Who asks what became of a claim waits for one that is just writing.",
-        f"{_SQL}/claiming/_claimed.sql",
+        f"{SQL}/claiming/_claimed.sql",
         "  PERFORM FROM {schema}._workers AS w WHERE w.id = number FOR UPDATE;\n",
         "",
         (
@@ -407,7 +354,7 @@ MUTATIONS = (
     Mutation(
         "order-operators",
         "Operators lock the jobs they name in one order, whatever order they name them in.",
-        f"{_SQL}/batches/_unbatch.sql",
+        f"{SQL}/batches/_unbatch.sql",
         "    ORDER BY k.key NULLS FIRST, k.tenant, k.id FOR NO KEY UPDATE\n  ) AS l;",
         "    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE\n  ) AS l;",
         ("tests/postgres/test_lock_order.py::test_operators_who_name_jobs_in_opposite_orders",),
@@ -415,7 +362,7 @@ MUTATIONS = (
     Mutation(
         "order-retry",
         "So does a retry of jobs that have ended.",
-        f"{_SQL}/operators/_retry_jobs.sql",
+        f"{SQL}/operators/_retry_jobs.sql",
         "    ORDER BY k.key NULLS FIRST, k.tenant, k.id FOR NO KEY UPDATE\n  LOOP\n",
         "    ORDER BY array_position(_ids, k.id) FOR NO KEY UPDATE\n  LOOP\n",
         ("tests/postgres/test_lock_order.py::test_retries_of_jobs_in_opposite_orders",),
@@ -423,7 +370,7 @@ MUTATIONS = (
     Mutation(
         "order-keys",
         "Keyed jobs that are added together are locked in the order of their keys.",
-        f"{_SQL}/adding/_write_n.sql",
+        f"{SQL}/adding/_write_n.sql",
         "    ORDER BY g.key NULLS FIRST, g.tenant, g.place\n",
         "    ORDER BY g.place\n",
         ("tests/postgres/test_lock_order.py::test_keys_that_are_added_in_opposite_orders",),
@@ -431,7 +378,7 @@ MUTATIONS = (
     Mutation(
         "order-schedules",
         "Schedules that a worker tells of are locked in the order of their identifiers.",
-        f"{_SQL}/schedules/_register_schedules.sql",
+        f"{SQL}/schedules/_register_schedules.sql",
         "AS x (pair) ORDER BY x.pair ->> 0\n",
         "AS x (pair)\n",
         ("tests/postgres/test_lock_order.py::test_schedules_that_are_told_of_in_opposite_orders",),
@@ -439,7 +386,7 @@ MUTATIONS = (
     Mutation(
         "skip-settle",
         "A job that an open transaction holds keeps no other outcome from being written.",
-        f"{_SQL}/settling/_settle.sql",
+        f"{SQL}/settling/_settle.sql",
         "ORDER BY k.id FOR UPDATE OF k SKIP LOCKED\n    ) AS l;",
         "ORDER BY k.id FOR UPDATE OF k\n    ) AS l;",
         ("tests/postgres/test_batches.py::test_an_open_transaction_that_cancelled_one_of_a_batch",),
@@ -447,7 +394,7 @@ MUTATIONS = (
     Mutation(
         "skip-settle-others",
         "The same goes for outcomes that are written one by one.",
-        f"{_SQL}/settling/_settle.sql",
+        f"{SQL}/settling/_settle.sql",
         "AND k.state = 'running'\n    FOR UPDATE SKIP LOCKED;",
         "AND k.state = 'running'\n    FOR UPDATE;",
         ("tests/postgres/test_lock_order.py::test_a_held_job_keeps_no_other_from_failing",),
@@ -455,16 +402,26 @@ MUTATIONS = (
     Mutation(
         "skip-reap",
         "A job that an open transaction holds keeps no other from being taken back.",
-        f"{_SQL}/leases/_reap.sql",
+        f"{SQL}/leases/_reap.sql",
         "ORDER BY j.id LIMIT _limit FOR UPDATE SKIP LOCKED\n  ) AS r;",
         "ORDER BY j.id LIMIT _limit FOR UPDATE\n  ) AS r;",
         ("tests/postgres/test_lock_order.py::test_a_held_job_keeps_no_other_from_the_reaper",),
+    ),
+    Mutation(
+        "handler-waits",
+        "A lock of the server's own, as while a table grows, does not undo a handler's work.",
+        f"{SQL}/settling/_settle.sql",
+        "  IF _waits THEN\n",
+        "  IF false THEN\n",
+        (
+            "tests/postgres/test_handler_transactions.py::test_a_lock_of_the_servers_own_is_waited_for",
+        ),
     ),
     # ── claims on PostgreSQL ──
     Mutation(
         "look-after-lock-claim",
         "A claim looks for batches once more after it has locked its jobs.",
-        f"{_SQL}/claiming/_pick.sql",
+        f"{SQL}/claiming/_pick.sql",
         "EXIT WHEN picked = '{}' OR NOT EXISTS (",
         "EXIT WHEN true OR NOT EXISTS (",
         (
@@ -475,7 +432,7 @@ MUTATIONS = (
     Mutation(
         "look-after-lock-operator",
         "An operator looks for batches after the jobs are locked.",
-        f"{_SQL}/batches/_unbatch.sql",
+        f"{SQL}/batches/_unbatch.sql",
         "    PERFORM {schema}._take_out(locked);\n",
         "",
         (
@@ -487,7 +444,7 @@ MUTATIONS = (
     Mutation(
         "look-again",
         "An operator who changed jobs without locking them first looks for batches, and undoes it.",
-        f"{_SQL}/operators/_change_open.sql",
+        f"{SQL}/operators/_change_open.sql",
         "    PERFORM {schema}._look_again(_ids, _bases);\n",
         "    NULL;\n",
         (
@@ -498,7 +455,7 @@ MUTATIONS = (
     Mutation(
         "new-keys",
         "Keys that come while many are added are changed, and fail no call.",
-        f"{_SQL}/adding/_add_keyed.sql",
+        f"{SQL}/adding/_add_keyed.sql",
         "      EXCEPTION WHEN unique_violation THEN\n        NULL;  -- undone",
         "      EXCEPTION WHEN division_by_zero THEN\n        NULL;  -- undone",
         ("tests/postgres/test_lock_order.py::test_keys_that_come_while_they_are_added",),
@@ -506,7 +463,7 @@ MUTATIONS = (
     Mutation(
         "latch",
         "Claims choose the heads of serial queues one after the other, behind a latch.",
-        f"{_SQL}/queues/_admit.sql",
+        f"{SQL}/queues/_admit.sql",
         "IF NOT pg_try_advisory_xact_lock({latch}) THEN\n    is_more := true;",
         "IF false THEN\n    is_more := true;",
         ("tests/postgres/test_heads.py::test_two_claims_at_once_choose_one_head[pg18]",),
@@ -514,7 +471,7 @@ MUTATIONS = (
     Mutation(
         "active-index",
         "The database itself refuses a second active job of a serial queue.",
-        f"{_TABLES}/0009_create_tables.sql",
+        f"{TABLES}/0009_create_tables.sql",
         "CREATE UNIQUE INDEX _jobs_active",
         "CREATE INDEX _jobs_active",
         (
@@ -576,7 +533,7 @@ MUTATIONS = (
     Mutation(
         "refuse-values",
         "SQL refuses what no job may have.",
-        f"{_SQL}/adding/_accepted.sql",
+        f"{SQL}/adding/_accepted.sql",
         ") IS NOT FALSE THEN task\n",
         ") IS NOT FALSE OR true THEN task\n",
         (
@@ -587,7 +544,7 @@ MUTATIONS = (
     Mutation(
         "refuse-payloads",
         "SQL refuses payloads that no program can read.",
-        f"{_SQL}/adding/_sound.sql",
+        f"{SQL}/adding/_sound.sql",
         "THEN {schema}._walked(payload)",
         "THEN payload",
         (
@@ -599,7 +556,7 @@ MUTATIONS = (
     Mutation(
         "due-added",
         "Workers hear of a job that is added for soon.",
-        f"{_SQL}/adding/_add_job.sql",
+        f"{SQL}/adding/_add_job.sql",
         "new_state <> 'scheduled', new_state = 'scheduled' AND r.due <= _at + {soon});",
         "new_state <> 'scheduled', false);",
         (
@@ -610,7 +567,7 @@ MUTATIONS = (
     Mutation(
         "due-rescheduled",
         "Workers hear of a job that an operator moves to a time soon.",
-        f"{_SQL}/operators/_change_open.sql",
+        f"{SQL}/operators/_change_open.sql",
         "bool_or(k.state = 'scheduled' AND k.run_at <= _at + {soon})",
         "false",
         (
@@ -621,9 +578,11 @@ MUTATIONS = (
     Mutation(
         "due-retried",
         "Workers hear of a job that will be tried again soon.",
-        f"{_SQL}/settling/_end.sql",
+        f"{SQL}/settling/_end.sql",
         "ELSIF new_state = 'scheduled' AND due <= at + {soon} THEN",
         "ELSIF false THEN",
         ("tests/postgres/test_waking.py::test_a_retry_notifies_if_it_is_due_soon[pg18]",),
     ),
+    *OF_TENANTS,
+    *OF_CHAINS,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.mutation.mutations import CONTRACT, CONTRACT_POSTGRES, MUTATIONS
+from tests.mutation.mutation import CONTRACT, CONTRACT_POSTGRES
+from tests.mutation.mutations import MUTATIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "promises.md"
 HEADING = "## Each protection is needed"

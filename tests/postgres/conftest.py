@@ -18,6 +18,7 @@ from tests.postgres.cluster import (
     fresh_schema,
     shared_cluster,
 )
+from tests.postgres.versions import VERSIONS
 
 
 def pytest_unconfigure() -> None:
@@ -36,9 +37,9 @@ def pg18() -> Cluster:
     return shared_cluster(18)
 
 
-@pytest.fixture(scope="session", params=[16, 18], ids=["pg16", "pg18"])
+@pytest.fixture(scope="session", params=VERSIONS)
 def pg(request: pytest.FixtureRequest) -> Cluster:
-    """The shared servers of both versions, one after the other."""
+    """The shared servers of both versions, one after the other; see `VERSIONS`."""
     return shared_cluster(request.param)
 
 

@@ -21,6 +21,7 @@ from psycopg import conninfo
 
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
+from tests.postgres.emptying import empty
 from tests.postgres.private_sql import claim as claim_call
 from windlass.errors import OutcomeUnknownError
 from windlass.model.job import Job, JobState
@@ -47,7 +48,6 @@ from windlass.testing import FakeClock
 Connection = psycopg.Connection[Any]
 Work = Callable[[PostgresStore], Coroutine[Any, Any, None]]
 
-EMPTY = "TRUNCATE {0}._jobs, {0}._history, {0}._batches, {0}._workers, {0}._clocks, {0}._bells"
 WAITS = """
 SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = ANY (%s)
 """
@@ -65,7 +65,7 @@ def installed(pg18: Cluster) -> Iterator[Schema]:
 @pytest.fixture
 def made(installed: Schema) -> Schema:
     with psycopg.connect(installed.url, autocommit=True) as connection:
-        connection.execute(EMPTY.format(installed.name).encode())
+        empty(connection, installed.name)
     return installed
 
 

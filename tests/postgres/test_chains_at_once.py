@@ -72,7 +72,8 @@ class Stage:
         """As a handler's own transaction does it."""
         settlements = Settlements([(lease, outcome)])
         calls = settlements.calls(f'"{self.schema.name}"')
-        found = connection.execute(f"SELECT {calls}".encode(), settlements.values(True, None))
+        values = settlements.values(True, None, waits=True)
+        found = connection.execute(f"SELECT {calls}".encode(), values)
         return settlements.answers(found.fetchone() or ())[0]
 
     def call_in(self, connection: psycopg.Connection[Any], call: str, *values: Any) -> None:

@@ -133,7 +133,7 @@ async def _walk(schema: Schema, kind: str) -> None:
                 if way == "remove" and "key" not in KINDS[kind]:
                     continue
                 for table in ("_jobs", "_bells", "heard"):
-                    connection.execute(f"TRUNCATE {schema.name}.{table}".encode())
+                    connection.execute(f"DELETE FROM {schema.name}.{table}".encode())
                 [job] = await store.enqueue([NewJob("t", **KINDS[kind])])
                 behind = {**KINDS[kind], "key": None}
                 [after] = await store.enqueue([NewJob("t", priority=1, **behind)])

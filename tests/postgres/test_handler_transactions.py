@@ -14,10 +14,11 @@ import pytest
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema, shared_cluster
 from tests.postgres.proxy import FaultProxy
+from tests.postgres.versions import VERSIONS
 from windlass import App, Context, JobState, Retry, SyncContext
 from windlass.errors import LeaseLostError
 from windlass.model.job import Job
-from windlass.store.records import ClaimRequest, NewJob
+from windlass.store.records import COMPLETE, ClaimRequest, NewChain, NewJob
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.job_ending import JobEnding
 from windlass.stores.postgres_connections import pool
@@ -29,7 +30,7 @@ T = TypeVar("T")
 KINDS = ["async def", "def"]
 
 
-@pytest.fixture(scope="module", params=[16, 18], ids=["pg16", "pg18"])
+@pytest.fixture(scope="module", params=VERSIONS)
 def cluster(request: pytest.FixtureRequest) -> Cluster:
     return shared_cluster(request.param)
 
@@ -292,6 +293,51 @@ def test_what_the_commit_itself_refuses_is_the_jobs_error(app: App, schema: Sche
 
 
 # ── a COMMIT that nobody answered ──
+
+
+@pytest.mark.parametrize("table", ["_jobs", "_chains"])
+def test_a_lock_of_the_servers_own_is_waited_for(schema: Schema, table: str) -> None:
+    """As while a table grows on a slow disk: the handler's work must not be undone by it."""
+
+    def waits_long(watcher: psycopg.Connection[Any]) -> bool:
+        found = watcher.execute(
+            "SELECT FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) WHERE NOT l.granted"
+            " AND l.relation = %s::regclass"
+            " AND a.query_start < clock_timestamp() - interval '100 ms'",
+            [f'"{schema.name}".{table}'],
+        )
+        return found.fetchone() is not None
+
+    async def scenario() -> None:
+        store = PostgresStore(schema.url, schema_name=schema.name)
+        await store.open()
+        try:
+            if table == "_chains":
+                await store.start_chains([NewChain(job=NewJob("t"))])
+            else:
+                await store.enqueue([NewJob("t")])
+            [lease] = await store.claim(ClaimRequest("w", ("t",), 1))
+
+            def handle() -> None:
+                with store.transaction(lease) as tx:
+                    tx.execute(insert(schema), [1])
+                    tx.complete(COMPLETE)
+
+            with (
+                psycopg.connect(schema.url) as rival,
+                psycopg.connect(schema.url, autocommit=True) as watcher,
+            ):
+                rival.execute(f'LOCK TABLE "{schema.name}".{table} IN SHARE MODE'.encode())
+                handling = asyncio.create_task(asyncio.to_thread(handle))
+                while not handling.done() and not waits_long(watcher):
+                    await asyncio.sleep(0.01)
+                rival.rollback()
+            await handling
+        finally:
+            await store.close()
+
+    asyncio.run(scenario())
+    assert effects(schema) == [1]
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
+from tests.postgres.emptying import empty
 from windlass.model.job import JobState
 from windlass.store.records import COMPLETE, ClaimRequest, Fail, Lease, NewJob, Verdict
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.schema import prepare
 from windlass.testing import FakeClock
 
-EMPTY = "TRUNCATE {0}._jobs, {0}._history, {0}._batches, {0}._workers, {0}._clocks, {0}._bells"
 HOLD = "SELECT FROM {0}._jobs WHERE id = %s FOR UPDATE"
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = ANY (%s)"
 
@@ -39,7 +39,8 @@ def installed(pg18: Cluster) -> Iterator[Schema]:
 
 @pytest.fixture
 def made(installed: Schema) -> Schema:
-    _ask(installed, EMPTY)
+    with psycopg.connect(installed.url, autocommit=True) as connection:
+        empty(connection, installed.name)
     return installed
 
 

@@ -15,6 +15,8 @@ from benchmarks.systems.base import System
 from tests.postgres.cluster import Cluster, fresh_database
 from windlass.cli.bench import KINDS
 
+pytestmark = pytest.mark.rig
+
 JOBS, LONGEST = 1_000, 20.0
 BOTH = pytest.mark.parametrize("system", [WINDLASS, BARE], ids=lambda system: system.name)
 COST = {"jobs2", "drain2", "worker_cpu2", "server_cpu2", "memory2", "others2"}

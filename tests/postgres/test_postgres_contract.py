@@ -18,6 +18,7 @@ from tests.postgres.cluster import (  # noqa: E402
     available_versions,
     shared_cluster,
 )
+from tests.postgres.emptying import empty  # noqa: E402
 from tests.postgres.pooler import (  # noqa: E402
     POOLERS,
     PgBouncer,
@@ -51,19 +52,6 @@ the suite runs on the newer server, with every claim a batch."""
 
 POOLED = [pytest.param(case, id=str(case), marks=_later(case, *THROUGH_A_POOLER)) for case in CASES]
 
-EMPTY = """
-DO $$ DECLARE used regclass; BEGIN
-  DROP TABLE IF EXISTS handlers_own;
-  FOR used IN
-    SELECT c.oid FROM pg_class AS c
-    WHERE c.relnamespace = 'contract'::regnamespace AND c.relkind = 'r'
-      AND c.relname NOT IN ('_migrations', '_functions') AND pg_relation_size(c.oid) > 0
-  LOOP
-    EXECUTE 'TRUNCATE ' || used;
-  END LOOP;
-END $$
-"""
-
 _owners: dict[Cluster, psycopg.Connection] = {}
 """Of this suite's database on each server: what empties it before each case."""
 
@@ -90,7 +78,9 @@ def _owner(cluster: Cluster) -> psycopg.Connection:
 
 @contextlib.contextmanager
 def _fresh(cluster: Cluster, make: Callable[[], Store]) -> Iterator[Callable[[], Store]]:
-    _owner(cluster).execute(EMPTY)
+    owner = _owner(cluster)
+    owner.execute("DROP TABLE IF EXISTS handlers_own")
+    empty(owner, SCHEMA)
     yield make
 
 

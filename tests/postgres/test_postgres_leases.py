@@ -17,6 +17,7 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
+from tests.postgres.emptying import empty
 from tests.postgres.private_sql import claim as claim_call
 from windlass import App
 from windlass.clock import SYSTEM
@@ -30,7 +31,6 @@ from windlass.testing import FakeClock
 Connection = psycopg.Connection[Any]
 Work = Callable[[PostgresStore], Coroutine[Any, Any, None]]
 
-EMPTY = "TRUNCATE {0}._jobs, {0}._history, {0}._batches, {0}._workers, {0}._clocks, {0}._bells"
 ORPHANS = """
 SELECT count(*) FROM {0}._jobs AS j
 WHERE j.state = 'running' AND NOT EXISTS (SELECT FROM {0}._workers AS w WHERE w.id = j.worker)
@@ -49,7 +49,8 @@ def installed(pg18: Cluster) -> Iterator[Schema]:
 
 @pytest.fixture
 def made(installed: Schema) -> Schema:
-    _ask(installed, EMPTY)
+    with psycopg.connect(installed.url, autocommit=True) as connection:
+        empty(connection, installed.name)
     return installed
 
 

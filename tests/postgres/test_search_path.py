@@ -14,6 +14,7 @@ import psycopg
 import psycopg_pool
 import pytest
 
+from tests.postgres import emptying
 from tests.postgres.cluster import Cluster, fresh_database, shared_cluster
 from tests.postgres.test_import import SINCE_0_14
 from tests.postgres.traps import MALLORY, plant, sprung
@@ -156,14 +157,6 @@ def test_nothing_that_is_installed_refers_to_what_was_planted(
         assert not sprung(connection)
 
 
-EMPTY = """
-DROP TABLE IF EXISTS handlers_own;
-TRUNCATE windlass._jobs, windlass._history, windlass._chains, windlass._blockers,
-  windlass._batches, windlass._workers, windlass._clocks, windlass._bells, windlass._paused,
-  windlass._schedules;
-"""
-
-
 def in_a_session_not_ours(url: str, clock: Clock) -> PostgresStore:
     return PostgresStore(url, clock=clock, listen=False, prepared_statements=False)
 
@@ -176,7 +169,8 @@ def test_no_verb_runs_what_was_planted(case: contract.Case, trapped: str) -> Non
     def fresh(clock: Clock) -> Iterator[Callable[[], Store]]:
         with connected(trapped) as connection:
             connection.execute("SET client_min_messages = warning")
-            connection.execute(EMPTY)
+            connection.execute("DROP TABLE IF EXISTS handlers_own")
+            emptying.empty(connection, "windlass")
         yield lambda: in_a_session_not_ours(trapped, clock)
 
     contract.run(case, fresh)
@@ -202,7 +196,7 @@ BY_HAND = (
 
 def test_no_function_that_a_superuser_calls_runs_what_was_planted(trapped: str) -> None:
     with connected(trapped) as connection:
-        connection.execute(EMPTY)
+        emptying.empty(connection, "windlass")
         for statement in BY_HAND:
             connection.execute(statement.encode())
 
@@ -228,7 +222,7 @@ def test_looking_for_what_is_wrong_runs_nothing_planted(trapped: str) -> None:
 
 def test_an_import_runs_nothing_planted(trapped: str) -> None:
     with connected(trapped) as connection:
-        connection.execute(EMPTY)
+        emptying.empty(connection, "windlass")
         connection.execute(SINCE_0_14.replace("{s}", "graphile_old").encode())
         connection.execute(
             "INSERT INTO graphile_old._private_tasks (identifier) VALUES ('t');"
@@ -260,7 +254,7 @@ def test_a_worker_on_the_callers_own_pool_runs_nothing_planted(trapped: str) -> 
             return len(ran)
 
     with connected(trapped) as connection:
-        connection.execute(EMPTY)
+        emptying.empty(connection, "windlass")
     assert asyncio.run(scenario()) == 1
 
 

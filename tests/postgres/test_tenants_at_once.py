@@ -91,7 +91,7 @@ def test_a_resume_that_waits_for_a_claim_sees_what_it_has_parked(
             rival.execute(claim_call("windlass", worker="'rival'", tasks="'{t}'").encode())
             resuming = asyncio.create_task(store.resume(task="t", tenant="acme"))
             async with asyncio.timeout(PATIENCE):
-                while not _waits(url):
+                while not resuming.done() and not _waits(url):
                     await asyncio.sleep(0.01)
             rival.commit()
             await resuming

@@ -13,7 +13,6 @@ import pytest
 from tests.sqlite.sqlite_kit import child, finish, jobs, line, opened, plain, run, tell
 from windlass.errors import SchemaTooNewError
 from windlass.stores.sqlite import SqliteStore
-from windlass.stores.sqlite import connection as connection_module
 from windlass.stores.sqlite.schema import is_migrated, migrate, migrations
 from windlass.stores.sqlite.statements import OF_OTHERS, SQL, Branches, for_branches
 
@@ -66,7 +65,7 @@ def test_a_file_that_another_process_is_just_closing(
         waits.append(seconds)
         rival.close()
 
-    monkeypatch.setattr(connection_module.time, "sleep", wait)
+    monkeypatch.setattr("windlass.stores.sqlite.connection.time.sleep", wait)
     with closing(plain(path, isolation_level=None, timeout=0)) as connection:
         migrate(connection, str(path), 5.0)
         assert is_migrated(connection)

@@ -102,7 +102,7 @@ class World:
             for lease in self._original
         ]
         self._tables(
-            "TRUNCATE {s}.{t}; INSERT INTO {s}.{t} OVERRIDING SYSTEM VALUE TABLE saved.{t}"
+            "DELETE FROM {s}.{t}; INSERT INTO {s}.{t} OVERRIDING SYSTEM VALUE TABLE saved.{t}"
         )
         self._run(f"UPDATE {{s}}._jobs SET token = token + {offset} WHERE token IS NOT NULL")
         self._run(f"UPDATE {{s}}._batches SET base = base + {offset}")

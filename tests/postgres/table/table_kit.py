@@ -59,7 +59,7 @@ CREATE TRIGGER drop_done AFTER UPDATE ON their_jobs FOR EACH ROW
 """
 EMPTY = """
 DROP TABLE IF EXISTS handlers_own;
-TRUNCATE their_jobs;
+DELETE FROM their_jobs;
 ALTER TABLE their_jobs ALTER num_failures SET NOT NULL, ALTER num_resets SET NOT NULL,
   ALTER cancel SET NOT NULL;
 """

@@ -16,6 +16,7 @@ from psycopg import sql
 
 from tests.postgres.cluster import shared_cluster
 from tests.postgres.table.desk import Desk, desk_on, observed, run, take, using, work, worker
+from tests.postgres.versions import VERSIONS
 from windlass import Context, Resetter
 from windlass.clock import to_datetime
 from windlass.errors import StoreBusyError
@@ -529,7 +530,7 @@ def scanned(plan: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
         yield from scanned(part)
 
 
-@pytest.fixture(scope="module", params=[16, 18], ids=["pg16", "pg18"])
+@pytest.fixture(scope="module", params=VERSIONS)
 def full(request: pytest.FixtureRequest) -> Iterator[Desk]:
     """100,000 completed rows, 10,000 that are not due, 100 that are, 10 that run."""
     with desk_on(shared_cluster(request.param)) as desk:

@@ -22,6 +22,7 @@ from tests.postgres.table.table_kit import (  # noqa: E402
     fresh_table,
     make_table,
 )
+from tests.postgres.versions import VERSIONS  # noqa: E402
 from windlass.clock import SYSTEM, Clock  # noqa: E402
 from windlass.model.job import JobState  # noqa: E402
 from windlass.store.port import Store  # noqa: E402
@@ -325,7 +326,7 @@ def _fresh(cluster: Cluster, case: contract.Case, clock: Clock) -> Iterator[Call
 
 
 @pytest.mark.parametrize("case", CHOSEN, ids=str)
-@pytest.mark.parametrize("version", [16, 18])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_contract(case: contract.Case, version: Version) -> None:
     contract.run(case, lambda clock: _fresh(shared_cluster(version), case, clock))
 

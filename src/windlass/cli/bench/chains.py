@@ -21,14 +21,14 @@ from windlass.cli.bench.run import Measured, Meter, Run, check, rounds, timed
 
 _STEPS = 5
 _PARTS = 10
-_MOST_PARTS = 10_000
+_MOST_PARTS = 20_000
 
 
 def shapes(run: Run) -> list[Shape]:
     """Of about as many jobs as asked for: chains of 5, one fan-in, and many fan-ins of 10."""
     return [
         Shape("steps", max(1, run.jobs // _STEPS), steps=_STEPS),
-        Shape("fan-in", 1, parts=max(1, min(run.jobs, _MOST_PARTS) - 2)),
+        Shape("fan-in", 1, parts=max(1, min(run.jobs - 2, _MOST_PARTS))),
         Shape("fan-ins", max(1, run.jobs // (_PARTS + 2)), parts=_PARTS),
     ]
 

@@ -26,7 +26,8 @@ class JobEnding:
         settlements = Settlements([(self._lease, outcome)])
         calls = settlements.calls(self._schema)
         statement = f"SELECT {calls}, pg_catalog.pg_current_xact_id()::text"
-        cursor.execute(statement.encode(), settlements.values(True, self._now()))
+        values = settlements.values(True, self._now(), waits=True)
+        cursor.execute(statement.encode(), values)
         row = cursor.fetchone()
         assert row is not None
         *texts, number = row

@@ -56,7 +56,7 @@ class Settlements:
     which are called in the same statement: where there are none, nothing is different.
     """
 
-    _CALL = "_settle(%s::bigint[], %s::bigint[], %s::text[]::json[], %s::float8[], %s, %s, %s)"
+    _CALL = "_settle(%s::bigint[], %s::bigint[], %s::text[]::json[], %s::float8[], %s, %s, %s, %s)"
 
     def __init__(self, settlements: Sequence[tuple[Lease, Outcome]]) -> None:
         self._count = len(settlements)
@@ -90,8 +90,9 @@ class Settlements:
         calls = [self._CALL, *self._linked.calls] if self._places else self._linked.calls
         return ", ".join([f"{schema}.{call}" for call in calls])
 
-    def values(self, careful: bool, now: datetime | None) -> list[Any]:
-        linked = self._linked.values(careful, now)
+    def values(self, careful: bool, now: datetime | None, *, waits: bool = False) -> list[Any]:
+        """`careful` and `waits` as `_settle` says."""
+        linked = self._linked.values(careful, now, waits)
         if not self._places:
             return linked
         return [
@@ -102,6 +103,7 @@ class Settlements:
             self._others,
             careful,
             now,
+            waits,
             *linked,
         ]
 
@@ -168,7 +170,8 @@ class LinkedSettlements:
 
     _AT_ONCE = (
         "_settle_linked(%s::bigint[], %s::bigint[], %s::bigint[], %s::text[]::json[],"
-        " %s::float8[], %s::boolean[], %s::json, %s::json, NULL, %s::integer[], false, %s, %s)"
+        " %s::float8[], %s::boolean[], %s::json, %s::json, NULL, %s::integer[], false, %s, %s,"
+        " %s)"
     )
     _ONE_BY_ONE = "_settle_asking(%s, %s)"
 
@@ -201,7 +204,7 @@ class LinkedSettlements:
         at_once = [self._AT_ONCE] if self._places else []
         return [*at_once, self._ONE_BY_ONE] if self._asked else at_once
 
-    def values(self, careful: bool, now: datetime | None) -> list[Any]:
+    def values(self, careful: bool, now: datetime | None, waits: bool) -> list[Any]:
         values: list[Any] = []
         if self._places:
             leases = [lease for lease, _ in self._completed]
@@ -218,6 +221,7 @@ class LinkedSettlements:
                 array(self._owners) if self._owners else None,
                 careful,
                 now,
+                waits,
             ]
         if self._asked:
             values += [msgspec.json.encode(self._asked).decode(), now]

@@ -155,8 +155,11 @@ async def a_late_answer_goes_on_with_nothing(kit: Kit) -> None:
     await kit.settle(lease, RELEASE)
     late = Complete(next=kit.new(), starts=(kit.new_chain(),))
     assert (await kit.settle(lease, late)).verdict is Verdict.LOST
+    again = await kit.take()
+    assert (await kit.settle(lease, late)).verdict is Verdict.LOST
     assert await kit.ids() == [chain.id]
     assert len(await kit.store.find_chains(_all())) == 1
+    assert (await kit.settle(again, COMPLETE)).verdict is Verdict.APPLIED
 
 
 @case

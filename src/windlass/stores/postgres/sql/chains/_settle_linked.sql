@@ -9,11 +9,11 @@
 -- place of the delivery with which each starts. What may be refused comes by `_settle_asking`,
 -- and then `_looks` is set.
 --
--- It is quick or `_careful` as `_settle` is.
+-- It is quick or `_careful` as `_settle` is, and `_waits` as that does.
 CREATE OR REPLACE FUNCTION {schema}._settle_linked(
   _ids bigint[], _tokens bigint[], _chains bigint[], _outputs json[], _keeps float8[],
   _goes_on boolean[], _nexts json, _starts json, _keyed json, _owners integer[], _looks boolean,
-  _careful boolean, _now timestamptz DEFAULT NULL
+  _careful boolean, _now timestamptz DEFAULT NULL, _waits boolean DEFAULT false
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
@@ -43,6 +43,8 @@ BEGIN
   );
   IF _looks THEN  -- one of many, which are done one by one
     PERFORM set_config('lock_timeout', '2ms', true);
+  ELSIF _waits THEN
+    PERFORM set_config('lock_timeout', '2s', true);
   END IF;
   IF _careful THEN
     -- What is not locked now is left out below: no job has the id NULL.

@@ -1,18 +1,21 @@
 -- End deliveries, each if and only if its token owns the job. `_ids` and `_tokens` are completed;
 -- `_keeps` are the seconds to keep each for where it says nothing itself, and `_outputs` their
 -- outputs (both NULL where none is to be kept); `_others` are {id, token, chain} and an `_outcome`,
--- done one by one. Jobs that belong to chains, or waited for some, are completed by `_settle_linked`. Answers NULL where all were completed, else an array with the state or the refusal
--- of each of `_ids` and then of `_others`.
+-- done one by one. Jobs that belong to chains, or waited for some, are completed by `_settle_linked`.
+-- Answers NULL where all were completed, else an array with the state or the refusal of each of `_ids`
+-- and then of `_others`.
 --
 -- The quick way deletes without looking for locks. If another transaction has locked a row, it
 -- fails with lock_not_available after a moment; the caller then asks again with `_careful`, which
--- skips locked rows.
+-- skips locked rows. What it still waits for are locks of the server's own, as while a table grows on a
+-- slow disk. A handler's own transaction, which such a failure would undo, `_waits` longer for them; it
+-- settles one job, so no other outcome is held up.
 --
 -- Bitmap scans are off, so that no plan made while the table was small walks the indexes of running
 -- and of ready jobs once for each job.
 CREATE OR REPLACE FUNCTION {schema}._settle(
   _ids bigint[], _tokens bigint[], _outputs json[], _keeps float8[], _others text,
-  _careful boolean, _now timestamptz DEFAULT NULL
+  _careful boolean, _now timestamptz DEFAULT NULL, _waits boolean DEFAULT false
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
@@ -31,6 +34,9 @@ DECLARE
   other record;
   j {schema}._jobs;
 BEGIN
+  IF _waits THEN
+    PERFORM set_config('lock_timeout', '2s', true);
+  END IF;
   bases := ARRAY(
     SELECT b.base FROM {schema}._batches AS b WHERE EXISTS (
       SELECT FROM unnest(_ids, _tokens) AS x (id, token) WHERE x.token - x.id = b.base
