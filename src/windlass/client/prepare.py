@@ -198,4 +198,6 @@ def _require_spec(spec: object) -> JobSpec:
 
 def _first_job(spec: JobSpec) -> JobSpec:
     """The first job of a chain, whose key is the chain's and not its own."""
+    if spec.key is None and spec.key_mode == "replace" and spec.key_window is None:
+        return spec
     return replace(spec, key=None, key_mode="replace", key_window=None)

@@ -197,16 +197,16 @@ class Context:
 
     def _prepare_next(self, spec: JobSpec) -> Continuation:
         self._require_chains()
-        with payloads_of_others():
-            new, inherits = self._around.producer.prepare_next(replace(spec, blockers=None))
+        with payloads_of_others:
+            new, inherits = self._around.producer.prepare_next(_without_blockers(spec))
         new.blockers = self._references(spec)
         return Continuation(inherit(new, inherits, self._delivery.lease))
 
     def _prepare_start(self, spec: JobSpec) -> int:
         """Its place among the chains of this delivery: -1 is the first."""
         self._require_chains()
-        with payloads_of_others():
-            new = self._around.producer.prepare_chain(replace(spec, blockers=None))
+        with payloads_of_others:
+            new = self._around.producer.prepare_chain(_without_blockers(spec))
         new.job.blockers = self._references(spec)
         new.job.tenant = self._delivery.lease.tenant
         starts = self._delivery.starts = self._delivery.starts or []
@@ -324,3 +324,8 @@ class SyncContext(Context):
 def _statement(sql: str, values: Sequence[Any] | dict[str, Any]) -> tuple[Any, ...]:
     """The arguments of `execute`; a psycopg statement without values may have bare % signs."""
     return (sql, values) if values else (sql,)
+
+
+def _without_blockers(spec: JobSpec) -> JobSpec:
+    """As a producer checks it, who knows no chains of this delivery."""
+    return spec if spec.blockers is None else replace(spec, blockers=None)

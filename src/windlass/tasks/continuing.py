@@ -6,8 +6,7 @@ only if the delivery completes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -88,15 +87,19 @@ def _reference(blocker: Any, delivery: object) -> int:
     return names.check_blocker(blocker)
 
 
-@contextmanager
-def payloads_of_others() -> Iterator[None]:
+class _PayloadsOfOthers:
     """A payload that does not fit the next task, or an output that is not JSON, fails the attempt.
     That a job's own payload does not fit is another matter, a PayloadError: no attempt can help
     then."""
-    try:
-        yield
-    except PayloadError as error:
-        raise ValidationError(str(error), field=error.field) from error
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, PayloadError):
+            raise ValidationError(str(error), field=error.field) from error
+
+
+payloads_of_others = _PayloadsOfOthers()
 
 
 def not_json(error: Exception) -> str:

@@ -156,7 +156,7 @@ class SyncTransaction:
         `ctx.continue_with` returned; LeaseLostError if it is no longer ours."""
         going_on = output if isinstance(output, Continuation) else None
         is_output = output is not None and going_on is None
-        with payloads_of_others():  # one that is not JSON costs the attempt, not the job
+        with payloads_of_others:  # one that is not JSON costs the attempt, not the job
             text = payloads.encode_value(output, field="output") if is_output else None
         delivery = self._delivery
         outcome = completion(going_on, text, delivery.keep, delivery.starts)

@@ -147,9 +147,22 @@ def one_chain(chain_id: int, tenant: str | None) -> tuple[str, list[Any]]:
     )
 
 
+_AFTER_ALL = 2**63 - 1
+_TASKS_OF_CHAINS = """
+WITH RECURSIVE tasks (name) AS (
+  (SELECT t.task FROM {schema}._chains AS t ORDER BY t.task LIMIT 1)
+  UNION ALL
+  SELECT (SELECT t.task FROM {schema}._chains AS t WHERE t.task > k.name ORDER BY t.task LIMIT 1)
+  FROM tasks AS k WHERE k.name IS NOT NULL
+)
+"""
+"""One entry is read for each task."""
+
+
 def chains(wanted: ChainFilter) -> tuple[str, list[Any]]:
-    """A page of chains, the newest first. By state, task or tenant they are in the order of their
-    ids within each state: so the newest of each state are merged."""
+    """A page of chains, the newest first. By state or task they are in the order of their ids
+    within each state of each task, by tenant within each state: so the newest of each are merged.
+    """
     states: Sequence[ChainState | None]
     if wanted.states is not None:
         states = [*dict.fromkeys(wanted.states)]
@@ -158,10 +171,14 @@ def chains(wanted: ChainFilter) -> tuple[str, list[Any]]:
         states = [None] if is_of_all else list(ChainState)
     if not states:
         return "SELECT {schema}._show_chains('{}')", []
+    page = _page
+    tasks = ""
+    if states != [None] and wanted.task is None and not wanted.tenant:
+        page, tasks = _page_of_each_task, _TASKS_OF_CHAINS
     values: list[Any] = []
-    pages = [_page(wanted, state, values) for state in states]
+    pages = [page(wanted, state, values) for state in states]
     return (
-        "SELECT {schema}._show_chains(ARRAY(SELECT x.id FROM ("  # noqa: S608
+        f"SELECT {{schema}}._show_chains(ARRAY({tasks} SELECT x.id FROM ("  # noqa: S608
         f"{' UNION ALL '.join(pages)}) AS x ORDER BY x.id DESC LIMIT %s))",
         [*values, wanted.limit],
     )
@@ -183,4 +200,19 @@ def _page(wanted: ChainFilter, state: ChainState | None, values: list[Any]) -> s
     return (
         f"(SELECT t.id FROM {{schema}}._chains AS t WHERE {' AND '.join(conditions)}"  # noqa: S608
         " ORDER BY t.id DESC LIMIT %s)"
+    )
+
+
+def _page_of_each_task(wanted: ChainFilter, state: ChainState | None, values: list[Any]) -> str:
+    """Compared as rows, so that no other index has this order: the server does not know which of
+    the tasks is rare."""
+    if wanted.tenant is not None:
+        values.append(wanted.tenant)
+    values += [str(state), str(state), _AFTER_ALL if wanted.after is None else wanted.after]
+    values.append(wanted.limit)
+    return (
+        "(SELECT p.id FROM tasks AS k, LATERAL (SELECT t.id FROM {schema}._chains AS t"  # noqa: S608
+        f" WHERE {_seen(wanted.tenant)} AND (t.task, t.state, t.id) > (k.name, %s, 0)"
+        " AND (t.task, t.state, t.id) < (k.name, %s, %s)"
+        " ORDER BY t.task DESC, t.state DESC, t.id DESC LIMIT %s) AS p)"
     )

@@ -71,8 +71,7 @@ CREATE UNIQUE INDEX _chains_key ON {schema}._chains (key, tenant)
 CREATE INDEX _chains_key_ended ON {schema}._chains (key, tenant, finished_at)
   WHERE key IS NOT NULL AND state <> 'open';
 
--- Pages of chains, the newest first: of a state, of a task, of a tenant.
-CREATE INDEX _chains_state ON {schema}._chains (state, id);
+-- Pages of chains, the newest first: of a task, of a tenant; of a state task by task.
 CREATE INDEX _chains_task ON {schema}._chains (task, state, id);
 CREATE INDEX _chains_tenant ON {schema}._chains (tenant, state, id) WHERE tenant <> '';
 
