@@ -10,13 +10,13 @@ from tests.machines.run import run_programs
 RUNS = 15
 
 
-LATER = ("postgres", "postgres-16-batches", "postgres-serializable", "pooler-batches-serializable")
-"""Those that others resemble: for `make test-all`."""
+AT_ONCE = ("sqlite", "postgres-batches")
+"""The others are for `make test-all`."""
 
 
 @pytest.mark.parametrize(
     "binding",
-    [pytest.param(it, marks=pytest.mark.rig if it in LATER else ()) for it in BINDINGS],
+    [pytest.param(it, marks=() if it in AT_ONCE else pytest.mark.rig) for it in BINDINGS],
 )
 def test_a_store_answers_as_the_model_does(binding: str) -> None:
     run_programs(BINDINGS[binding], RUNS, seed=None)

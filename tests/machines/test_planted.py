@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 import pytest
 
 from tests.machines.run import run_programs
 from windlass.clock import Clock
 from windlass.model.job import Job
+from windlass.store.chaining import Chaining
 from windlass.store.port import Store
-from windlass.store.records import ClaimRequest, Row
+from windlass.store.records import Blocker, ChainRow, ClaimRequest, Row
 from windlass.stores.memory import MemoryStore
 
 RUNS = 150
@@ -47,8 +49,26 @@ class TouchesEveryTenant(MemoryStore):
         return await super().cancel(ids)
 
 
+class ReleasesOne(MemoryStore):
+    """The end of a chain releases one of the jobs that wait for it."""
+
+    class chaining(Chaining):
+        def _blocked_by(self, chain_id: int) -> Iterator[tuple[Row, list[Blocker]]]:
+            yield from islice(super()._blocked_by(chain_id), 1)
+
+
+class LeavesDependentsFailed(MemoryStore):
+    """A chain that is retried leaves failed what failed because of it."""
+
+    class chaining(Chaining):
+        def _put_back_behind(self, opened: Iterable[ChainRow]) -> None: ...
+
+
+PLANTED = [SharedKeys, SeesEveryTenant, TouchesEveryTenant, ReleasesOne, LeavesDependentsFailed]
+
+
 @pytest.mark.rig
-@pytest.mark.parametrize("planted", [SharedKeys, SeesEveryTenant, TouchesEveryTenant])
+@pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_difference_is_found(planted: type[MemoryStore]) -> None:
     @contextmanager
     def fresh(clock: Clock) -> Iterator[Store]:

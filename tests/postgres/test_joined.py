@@ -34,6 +34,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_schema, shared_cluster
+from tests.postgres.emptying import empty
 from windlass import App, Job, JobSpec, JobState
 from windlass.errors import (
     ChainNotFoundError,
@@ -44,6 +45,7 @@ from windlass.errors import (
     StoreUnavailableError,
 )
 from windlass.model.chain import Chain
+from windlass.stores.postgres.schema import prepare
 
 
 @pytest.fixture(scope="module")
@@ -51,23 +53,30 @@ def cluster() -> Cluster:
     return shared_cluster(18)
 
 
-@pytest.fixture
-def schema(cluster: Cluster) -> Iterator[Schema]:
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster) -> Iterator[Schema]:
+    """With a table of the caller's own in it."""
     with fresh_schema(cluster) as schema:
+        with psycopg.connect(schema.url, autocommit=True) as connection:
+            prepare(connection, schema.name, "auto")
+            connection.execute(f'CREATE TABLE "{schema.name}".orders (n integer)'.encode())
         yield schema
 
 
 @pytest.fixture
+def schema(installed: Schema) -> Schema:
+    with psycopg.connect(installed.url, autocommit=True) as connection:
+        empty(connection, installed.name)
+    return installed
+
+
+@pytest.fixture
 def app(schema: Schema) -> Iterator[App]:
-    """An app with its schema installed, and a table of the caller's own in it."""
     app = App(schema.url, schema=schema.name, listen=False)
 
     @app.task(max_attempts=3)
     async def welcome(user_id: int) -> None: ...
 
-    asyncio.run(app.migrate())
-    with psycopg.connect(schema.url) as connection:
-        connection.execute(f'CREATE TABLE "{schema.name}".orders (n integer)'.encode())
     yield app
     asyncio.run(app.close())
 
@@ -755,13 +764,12 @@ def test_an_async_wait_that_ends_is_busy_in_our_words(
 
 @contextmanager
 def short_waits(cluster: Cluster, schema: Schema) -> Iterator[None]:
-    """Adding waits for others 20 ms only; the schema is dropped after the test."""
+    """Adding waits for others 20 ms only."""
+    change = f'ALTER FUNCTION "{schema.name}"._enqueue(text, boolean, timestamptz)'
     with cluster.connect(cluster.shared_database()) as connection:
-        connection.execute(
-            f'ALTER FUNCTION "{schema.name}"._enqueue(text, boolean, timestamptz)'
-            " SET lock_timeout = '20ms'".encode()
-        )
-    yield
+        connection.execute(f"{change} SET lock_timeout = '20ms'".encode())
+        yield
+        connection.execute(f"{change} RESET lock_timeout".encode())
 
 
 # ── refusals ──

@@ -25,6 +25,7 @@ def find(said: str) -> Report | None:
     return None
 
 
+@pytest.mark.rig
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_mistake_is_found(name: str) -> None:
     plant, said = PLANTED[name]

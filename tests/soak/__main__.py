@@ -84,7 +84,7 @@ def encoded(reports: list[Report], plan: SoakPlan) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0, help="how long (30)")
-    parser.add_argument("--rate", type=float, default=1.0, help="1 is about 110 jobs a second")
+    parser.add_argument("--rate", type=float, default=1.0, help="1 is about 120 jobs a second")
     parser.add_argument("--save", type=Path, default=Path("soak.json"), help="where figures go")
     parser.add_argument("stores", nargs="*", metavar="STORE", help=f"{', '.join(STORES)}; or both")
     options = parser.parse_args()

@@ -24,7 +24,7 @@ MIB = 2**20
 SETTLING = 10.0
 """Seconds after the end of an old snapshot in which its dead index entries are still met."""
 
-_TABLES = ("_jobs", "_history", "_workers", "_bells", "_batches", "_clocks")
+_TABLES = ("_jobs", "_history", "_chains", "_blockers", "_workers", "_bells", "_batches", "_clocks")
 _NAMES = ", ".join(f"'{name}'" for name in _TABLES)
 _ROWS = "SELECT " + ", ".join(f"(SELECT count(*) FROM windlass.{name})" for name in _TABLES)
 _SIZES = f"""
@@ -164,7 +164,7 @@ class SqliteSampler(Sampler):
         site = self._site
         assert isinstance(site, SqliteSite)
         wal = site.file.with_name(f"{site.file.name}-wal")
-        tables = ("jobs", "history", "workers")
+        tables = ("jobs", "history", "chains", "blockers", "workers")
         [rows] = site.ask(
             "SELECT " + ", ".join(f"(SELECT count(*) FROM windlass_{name})" for name in tables)
         )

@@ -32,6 +32,9 @@ SETTINGS: dict[str, object] = {
     "poll_interval": 1.0,
     # Workers are killed all the time; jobs that are there by chance must not be parked for it.
     "max_resets": 1000,
+    # Chains that have ended stay for moments, so that their number comes to rest.
+    "keep_chains": 5.0,
+    "keep_failed_chains": 5.0,
 }
 
 Row = tuple[Any, ...]

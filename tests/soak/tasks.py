@@ -164,6 +164,32 @@ def plain_effect(ctx: SyncContext, n: int) -> None:
 
 
 @app.task
+async def fan_out(ctx: Context, n: int) -> object:
+    """Three chains, one of which takes two steps, and a job that waits for all of them."""
+    with told(ctx, n):
+        parts = [ctx.start(part, n=n, left=number // 2) for number in range(3)]
+        return ctx.continue_with(merge.using(blockers=parts), n=n)
+
+
+@app.task
+async def part(ctx: Context, n: int, left: int) -> object:
+    with told(ctx, n):
+        return ctx.continue_with(part, n=n, left=left - 1) if left else n
+
+
+@app.task(retry=Retry.fixed(0.3), max_attempts=1000)
+async def merge(ctx: Context, n: int) -> None:
+    """What its blockers returned is written once, with the end of the chain."""
+    with told(ctx, n):
+        outputs = {chain.output for chain in ctx.blockers}
+        if outputs != {n}:
+            record(LEDGER, "wrong", job=ctx.job.id, output=sorted(map(str, outputs)))
+        async with ctx.transaction() as tx:
+            await tx.execute(_INSERT_EFFECT, (ctx.job.id, n))
+            await tx.complete()
+
+
+@app.task
 async def idle(ctx: Context, n: int) -> None:
     """Scheduled for much later and ended by an operator: it must never start."""
     with told(ctx, n):

@@ -54,12 +54,16 @@ RULES: dict[str, Rule] = {
     "write-ahead log, MiB": Rule(1.25, 4),
     "rows of _jobs": Rule(1.25, 150),
     "rows of _history": Rule(1.25, 200),
+    "rows of _chains": Rule(1.25, 200),
+    "rows of _blockers": Rule(1.25, 100),
     "rows of _workers": Rule(1.25, 3),
     "rows of _bells": Rule(1.25, 50),
     "rows of _batches": Rule(1.25, 20),
     "rows of _clocks": Rule(1.0, 0),
     "rows of jobs": Rule(1.25, 150),
     "rows of history": Rule(1.25, 200),
+    "rows of chains": Rule(1.25, 200),
+    "rows of blockers": Rule(1.25, 100),
     "rows of workers": Rule(1.25, 3),
 }
 """Figures that are judged, in the order of the table; others are information."""
