@@ -139,6 +139,32 @@ class ChainMachine(Machine):
     def start_chains(self, starts: list[Link]) -> None:
         self.ask_sides("start_chains", lambda side: [[self.begun(it, side) for it in starts]])
 
+    @rule(
+        tenant=st.sampled_from(("", "", "acme")),
+        starts=st.lists(START, min_size=1, max_size=2),
+        waiting=st.lists(LINK, min_size=1, max_size=3),
+    )
+    def fan_in(self, tenant: str, starts: list[Link], waiting: list[Link]) -> None:
+        """Jobs that wait for the same chains of their own tenant."""
+        replace = msgspec.structs.replace
+        self.ask_sides(
+            "start_chains",
+            lambda side: [[self.begun(replace(it, key=None), side, 0, tenant) for it in starts]],
+        )
+        named = list(range(min(len(starts), len(self.chains))))
+
+        def joined(link: Link, side: int) -> NewJob:
+            return replace(self.linked(replace(link, blockers=named), side), tenant=tenant)
+
+        self.ask_sides("enqueue", lambda side: [[joined(link, side) for link in waiting]])
+
+    @rule(which=SOME)
+    def cancel_and_retry_the_last_chains(self, which: list[int]) -> None:
+        """Whatever their tenants."""
+        last = [place % 3 for place in which]
+        self.change_chains("cancel_chains", last, None)
+        self.change_chains("retry_chains", last, None)
+
     def ask_sides(self, verb: str, arguments: Any, *, is_ordered: bool = True) -> None:
         """A verb whose arguments have ids in them."""
         answers = [

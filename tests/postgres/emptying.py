@@ -24,7 +24,9 @@ WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind = 'S'
 
 
 def empty(connection: psycopg.Connection[Any], schema: str, *, restart: bool = False) -> None:
-    """Delete all rows but those that say what is installed; with `restart` ids begin anew."""
+    """Delete all rows but those that say what is installed; with `restart` ids begin anew. Index
+    entries of the jobs go, too: claims and the timer would start after them."""
     connection.execute(_EMPTY.format(schema=schema).encode())
+    connection.execute(f"VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) {schema}._jobs".encode())
     if restart:
         connection.execute(_RESTART.format(schema=schema).encode())
