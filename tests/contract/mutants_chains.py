@@ -1185,6 +1185,19 @@ class AJobAddedInTheSameInstantIsNotTold(MemoryStore):
 
 
 @killed_by(
+    "blockers.one_that_is_asked_for_again_keeps_its_blockers[replace]",
+    "blockers.one_that_is_asked_for_again_keeps_its_blockers[unsafe_dedupe]",
+)
+class AJobThatIsAskedForAgainLosesItsBlockers(MemoryStore):
+    def _put(self, new: NewJob, now: int, job_id: int | None = None) -> Row:
+        row = super()._put(new, now, job_id)
+        if new.key_mode == "unsafe_dedupe" and row.revision:
+            self._chaining(now).block(row, ())
+            row.state = JobState.READY
+        return row
+
+
+@killed_by(
     "blockers.its_key_gives_a_ready_job_blockers",
 )
 class AKeyGivesAReadyJobNoBlockers(MemoryStore):

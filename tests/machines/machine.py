@@ -22,6 +22,7 @@ What the port leaves to a store is compared as follows, and nothing else is left
   in every worker. It is set back by more than any lease is long: by less, a store cannot tell which
   leases began before, and may let them end later by as much.
 * The answers of operators' verbs have no order, nor have those of a reap.
+* Which chain a job's error names is open where several that it waited for end in one call.
 * Of a refusal its kind and the jobs or chains it is about are compared, not its words.
 """
 
@@ -68,12 +69,14 @@ from windlass.store.records import (
     Settled,
     decode_blockers,
 )
+from windlass.store.rules import BLOCKER_FAILED
 from windlass.stores.memory import MemoryStore
 from windlass.testing.clock import FakeClock
 
 EVERYTHING = 10_000
 NO_JOB = 10**12
 LEASE = 30.0
+_BLOCKER_FAILED = BLOCKER_FAILED.format(r"\d+", "(failed|was cancelled)")
 
 TASKS = ("a", "b", "c")
 WORKERS = ("v", "w")
@@ -311,6 +314,8 @@ class Machine(RuleBasedStateMachine):
         """A text that names chains by their ids."""
         if text is None or "chain" not in text:
             return text
+        if re.fullmatch(_BLOCKER_FAILED, text):
+            return BLOCKER_FAILED
         return re.sub(
             r"(?<=chain )\d+", lambda found: f"#{self.place(int(found.group()), side)}", text
         )

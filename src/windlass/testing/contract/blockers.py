@@ -837,6 +837,25 @@ async def its_key_replaces_its_blockers_too(kit: Kit) -> None:
     assert await kit.claim() == []
 
 
+@case.each(("replace",), ("unsafe_dedupe",))
+async def one_that_is_asked_for_again_keeps_its_blockers(kit: Kit, mode: str) -> None:
+    """In the same call, and in a later one."""
+    one, two = await _starts(kit, 2)
+    again = {"key": "k", "key_mode": "unsafe_dedupe"}
+    job, *others = await kit.add_many(
+        {"key": "k", "key_mode": mode, "blockers": (one.id,)},
+        {**again, "blockers": (two.id,)},
+        again,
+    )
+    others.append(await kit.add(**again, blockers=(two.id,)))
+    assert {other.id for other in others} == {job.id}
+    seen = await kit.get(job.id)
+    assert (seen.state, seen.blockers_total) == (BLOCKED, 1)
+    await _end(kit, one)
+    await _attend(kit)
+    assert await kit.claimed(tasks=("t",)) == [job.id]
+
+
 @case
 async def its_key_gives_a_ready_job_blockers(kit: Kit) -> None:
     [chain] = await _starts(kit, 1)
