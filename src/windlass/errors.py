@@ -248,8 +248,8 @@ class ChainNotFoundError(WindlassError, LookupError):
     def __init__(self, ids: Sequence[int]) -> None:
         named = ", ".join(map(str, ids))
         super().__init__(
-            f"there is no chain {named} (any more); a blocker is a chain, which is what start"
-            " returns, and a job that was added by enqueue is none before it continues"
+            f"there is no chain {named} (any more); a chain has the id of its first job, and a job"
+            " that was added by enqueue is no chain before it continues"
         )
         self.ids = tuple(ids)
 

@@ -94,7 +94,9 @@ def test_a_chain_is_started_worked_on_and_shown(shop: Program) -> None:
     chain = shown(shop, "chains", "show", "1")["chain"]
     assert (chain["state"], chain["length"]) == ("completed", 2)
     assert chain["output"] == "order 7 shipped"
-    assert ok(shop.call("chains", "show", "1")) == "chain 1  charge  completed, 2 jobs\n"
+    assert ok(shop.call("chains", "show", "1")) == (
+        'chain 1  charge  completed, 2 jobs → "order 7 shipped"\n'
+    )
 
 
 def test_an_open_chain_with_the_key_is_the_answer(shop: Program) -> None:
@@ -215,9 +217,10 @@ def test_show_draws_blockers_of_blockers_and_their_states(shop: Program) -> None
         "chain 3  merge  open, 1 job",
         "└─ job 3  step 0  merge  blocked, waits for 2 of 2 chains",
         "   ├─ chain 1  part  failed, 1 job, key k: no paper",
-        "   │  └─ job 1  step 0  part  failed, attempt 25 of 25: no paper",
+        '   │  └─ job 1  step 0  part {"number":1}  failed, attempt 25 of 25: no paper',
         "   └─ chain 2  part  failed, 1 job: chain 1, which this job waited for, failed",
-        "      └─ job 2  step 0  part  failed: chain 1, which this job waited for, failed",
+        '      └─ job 2  step 0  part {"number":2}  failed: chain 1, which this job waited for,'
+        " failed",
         "         └─ chain 1  part  failed, 1 job, key k, shown elsewhere in this tree: no paper",
     ]
     tree = shown(shop, "chains", "show", "3")

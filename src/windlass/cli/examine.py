@@ -225,7 +225,8 @@ async def _workers_and_jobs(client: Client, store: Store) -> list[Finding]:
                 Level.WARNING,
                 "failed_jobs",
                 f"{plural(failed, 'job')} failed for good",
-                "windlass jobs list --state failed, then windlass jobs retry --state failed",
+                "windlass jobs list --state failed, then windlass jobs retry --state failed;"
+                " of chains: windlass chains list --state failed, then windlass chains retry ID",
             )
         )
     if paused != Paused():

@@ -130,7 +130,11 @@ class ChainVerbs(Caller):
         elif output is not None:
             raise ValidationError("give an output or then=, not both", field="then")
         elif not isinstance(then, Next):
-            raise ValidationError(f"then must be a Next, not {names.brief(then)}", field="then")
+            raise ValidationError(
+                f"then must be a Next with a task's name and payload, as in"
+                f" Next('ship', {{'order': 7}}), not {names.brief(then)}",
+                field="then",
+            )
         else:
             new, inherits = self.prepare_next(JobSpec(**msgspec.structs.asdict(then)))
             completion = Complete(next=new)
@@ -145,7 +149,8 @@ class ChainVerbs(Caller):
 
     async def retry_chains(self, ids: Sequence[int]) -> list[Chain[Any]]:
         """Run the failed or cancelled jobs of chains again, all or none; jobs that failed because
-        of them wait again. The chains that are open by it."""
+        of them wait again. The chains that are open by it: one that was open, or has completed,
+        stays as it is."""
         chosen = names.check_jobs(ids)
         return await (await self._opened()).retry_chains(chosen, self._tenant())
 

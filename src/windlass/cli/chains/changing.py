@@ -68,8 +68,9 @@ def complete(
 ) -> None:
     """Complete the current job of a chain without a worker, in whatever state it is.
 
-    The chain ends with this output, or goes on with another job. A worker that runs the job is
-    told to stop, and its answer is lost.
+    The chain ends with this output; or it goes on with the job of --then, and the JSON is the
+    payload of that job. A worker that runs the current job is told to stop, and its answer is lost:
+    look at the chain first (windlass chains show ID), which may have gone on already.
     """
     if then is None and any(options[name] for name in _OF_THE_NEXT):
         raise click.UsageError("These options are for the next job: give --then TASK too.", ctx)
@@ -127,7 +128,8 @@ def cancel(place: Place, ids: Sequence[int], as_json: bool) -> None:
 def retry(place: Place, ids: Sequence[int], as_json: bool) -> None:
     """Run the failed or cancelled jobs of chains again, all or none.
 
-    Jobs that failed because of these chains wait for them again.
+    Chains that are open or have completed are left as they are. Jobs that failed because of these
+    chains wait for them again.
     """
     _change(
         *(place, ids, as_json, "open again"),
@@ -145,7 +147,7 @@ def retry(place: Place, ids: Sequence[int], as_json: bool) -> None:
 @json_option
 @jobs_database
 def delete(place: Place, ids: Sequence[int], cascade: bool, as_json: bool) -> None:
-    """Delete chains with their jobs, all or none.
+    """Delete chains with their jobs, all or none; those that are gone already are skipped.
 
     Refused where an open job of another chain names one that is open or completed.
     """

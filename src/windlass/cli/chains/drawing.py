@@ -2,16 +2,18 @@
 
 chain 7  charge  open, 2 jobs, key order-7
 ├─ 1 job is not stored any more
-└─ job 9  step 1  ship  blocked, waits for 1 of 2 chains
-   ├─ chain 3  resize  completed, 1 job
+└─ job 9  step 1  ship {"order":7}  blocked, waits for 1 of 2 chains
+   ├─ chain 3  resize  completed, 1 job → {"width":100}
    └─ chain 5  resize  failed, 1 job: ValueError: no such file
-      └─ job 5  step 0  resize  failed, attempt 3 of 3: ValueError: no such file
+      └─ job 5  step 0  resize {"file":"b"}  failed, attempt 3 of 3: ValueError: no such file
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from windlass.cli.chains.gathering import ChainNode, JobNode, Tree, is_deleted
 from windlass.cli.output import instant, plural, styled_state
@@ -22,7 +24,8 @@ T = TypeVar("T")
 
 _MOST_WAITING = 20
 """Jobs that are named of those that wait for the chain."""
-_LONGEST_ERROR = 100
+_LONGEST_TEXT = 100
+"""Of an error, an output or a payload; `chains show --json` has all of it."""
 
 
 def draw(tree: Tree) -> Iterator[str]:
@@ -78,6 +81,8 @@ def _chain_line(node: ChainNode) -> str:
     facts += ["shown elsewhere in this tree"] if node.is_repeated else []
     facts += [f"not looked into: windlass chains show {chain.id}"] if node.is_cut else []
     line = f"chain {chain.id}  {chain.task}  {', '.join(facts)}"
+    if chain.state is ChainState.COMPLETED and chain.output is not None:
+        return f"{line} → {_json(chain.output)}"
     return line + _error(chain.error if chain.state is ChainState.FAILED else None)
 
 
@@ -93,15 +98,24 @@ def _job_line(job: Job) -> str:
             facts.append(f"on {job.locked_by}")
     if job.attempts and job.state is not JobState.COMPLETED:
         facts.append(f"attempt {job.attempts} of {job.max_attempts}")
-    line = f"job {job.id}  step {job.step}  {job.task}  {', '.join(facts)}"
-    return line + _error(None if job.state is JobState.COMPLETED else job.last_error)
+    is_over = job.state is JobState.COMPLETED
+    payload = "" if is_over or not job.payload else f" {_json(job.payload)}"
+    line = f"job {job.id}  step {job.step}  {job.task}{payload}  {', '.join(facts)}"
+    return line + _error(None if is_over else job.last_error)
 
 
 def _error(text: str | None) -> str:
     if not text:
         return ""
-    line = text.strip().split("\n", 1)[0]
-    return ": " + (line if len(line) <= _LONGEST_ERROR else line[: _LONGEST_ERROR - 1] + "…")
+    return ": " + _cut(text.strip().split("\n", 1)[0])
+
+
+def _json(value: Any) -> str:
+    return _cut(msgspec.json.encode(value).decode())
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST_TEXT else line[: _LONGEST_TEXT - 1] + "…"
 
 
 def _gone(node: ChainNode) -> str:
