@@ -6,11 +6,10 @@ READY  := $(VENV)/.ready
 PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
-CORE  := tests/unit tests/contract tests/engine
-TESTS := tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/upgrade tests/postgres
+TESTS := tests/unit tests/contract tests/engine tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/upgrade tests/postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test rest test-all check lint format cover cover-all pythons simulate machines mutation fuzz soak bench bench-quick clean
+.PHONY: help demo test test-all check lint format cover pythons simulate machines mutation fuzz soak bench bench-quick clean
 
 help: ## show these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,16 +25,10 @@ $(READY): pyproject.toml
 demo: $(READY) ## set everything up and watch jobs run, a quarter of a minute
 	@$(BIN)/windlass demo
 
-# `MEASURE=all` runs the same tests, and measures the coverage of every package instead of three.
-MEASURE ?= three
 test: $(READY) lint ## set everything up and run all checks and tests
-	@$(MAKE) --no-print-directory $(if $(filter all,$(MEASURE)),cover-all,cover rest)
-
-rest: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not rig" $(TESTS)
 
-test-all: $(READY) ## the same, with coverage of every package; and what takes longer: all pairs of verbs, short soaks, other Pythons
-	@$(MAKE) --no-print-directory test MEASURE=all
+test-all: $(READY) lint cover ## the same, with coverage; and what takes longer: all pairs of verbs, short soaks, other Pythons
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m rig $(TESTS)
 	@$(MAKE) --no-print-directory pythons
 
@@ -52,17 +45,10 @@ format: $(READY) ## rewrite the sources in the house format
 	@$(BIN)/ruff check --fix src tests benchmarks
 	@$(BIN)/ruff format src tests benchmarks
 
-cover: $(READY) ## unit, contract and engine tests; branch coverage of model, store, engine >= 95 %
-	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -n 2 --dist worksteal $(CORE)
-	@$(BIN)/coverage combine --quiet
-	@$(BIN)/coverage report --skip-covered --fail-under=95 \
-	  --include='src/windlass/model/*,src/windlass/store/*,src/windlass/engine/*'
-
 # Tests marked `rig` are left out: they measure memory, which measuring coverage changes.
-cover-all: $(READY) ## every test of `make test`; branch coverage of each package >= 95 %
+cover: $(READY) ## every test of `make test`; branch coverage of each package >= 95 %
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m "not rig" $(CORE) $(TESTS)
+	@$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m "not rig" $(TESTS)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/python -m tests.coverage_gate
 

@@ -1,4 +1,4 @@
-"""Branch coverage of each package, from the data of a measured run: `make cover-all`.
+"""Branch coverage of each package, from the data of a measured run: `make cover`.
 
 A package is a folder of src/windlass; its modules count, and not those of folders within it.
 """

@@ -177,6 +177,7 @@ def test_twenty_open_transactions_with_one_new_queue_and_task(here: Place, pg18:
     here.check_processes()
 
 
+@pytest.mark.rig
 def test_an_open_transaction_that_replaced_a_running_job(here: Place, pg18: Cluster) -> None:
     """For three leases the row is held: its settlement waits, everything else goes on."""
     here.start(2)

@@ -109,6 +109,7 @@ async def eventually(condition: Callable[[], Any]) -> None:
 # ── links that lay idle ──
 
 
+@pytest.mark.rig
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("verb", ["transaction", "connection"])
 def test_a_handlers_link_that_went_silent_while_idle(
@@ -199,6 +200,7 @@ def test_the_stores_threads_leave_silent_links(url: str, proxy: FaultProxy) -> N
 # ── links that fall silent under a statement ──
 
 
+@pytest.mark.rig
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("verb", ["transaction", "connection"])
 def test_a_handler_that_is_told_to_stop_gets_its_thread_back(

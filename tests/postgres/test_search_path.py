@@ -161,6 +161,7 @@ def in_a_session_not_ours(url: str, clock: Clock) -> PostgresStore:
     return PostgresStore(url, clock=clock, listen=False, prepared_statements=False)
 
 
+@pytest.mark.rig
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_no_verb_runs_what_was_planted(case: contract.Case, trapped: str) -> None:
     """Without settings of the session, which poolers and callers' own pools do not have."""

@@ -13,6 +13,8 @@ from tests.postgres.faults.kit import LEASE, SWEEP, Place, Producer, check_serve
 from tests.postgres.proxy import FaultProxy
 from windlass import JobSpec
 
+pytestmark = pytest.mark.rig
+
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:

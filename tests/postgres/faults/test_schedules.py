@@ -19,6 +19,8 @@ from tests.faults.schedule_scenarios import MINUTELY, START
 from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.faults.kit import check_server_log
 
+pytestmark = pytest.mark.rig
+
 GATE = 4711
 HOLD_COMMITS = f"""
 CREATE FUNCTION pass_gate() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -11,6 +11,8 @@ from tests.faults.kit import until
 from tests.postgres.cluster import Cluster
 from tests.postgres.faults.kit import Place, Producer, check_server_log, place
 
+pytestmark = pytest.mark.rig
+
 AWAY = "the database does not answer"
 BACK = "the database answers again"
 

@@ -86,6 +86,7 @@ def test_an_open_transaction_that_holds_heads_strands_nothing(here: Place) -> No
     here.check_processes()
 
 
+@pytest.mark.rig
 def test_a_worker_stopped_for_three_leases_cannot_settle(here: Place) -> None:
     """P5: SIGSTOP past the lease, another worker does the job, SIGCONT: the late answer is lost."""
     (sleeper,) = here.start(concurrency=1)

@@ -24,7 +24,7 @@ from windlass.store.port import Store
 from windlass.stores.postgres import PostgresStore
 
 PAUSE = 0.001
-QUICK = ("enqueue keyed", "claim", "settle fail", "unlock", "complete")
+QUICK = ("claim", "settle fail")
 """The forms that are stopped in `make test`; all are in `make test-all`."""
 
 
