@@ -15,7 +15,7 @@ from windlass import AbortReason, Context, JobState
 from windlass.engine.delivery import Delivery
 from windlass.engine.keeper import Keeper
 from windlass.engine.outage import Outage
-from windlass.engine.settler import Settler
+from windlass.engine.settler import Settler, SettlerLinks
 from windlass.errors import OutcomeUnknownError
 from windlass.model.retry import Retry
 from windlass.observe.logs import scoped
@@ -202,9 +202,13 @@ async def _settled(store: Any, delivery: Delivery, outcome: Outcome) -> list[Set
         store,
         Outage(logger),
         logger,
-        before=before,
-        after=after,
-        refused=lambda delivery, reason: Fail(reason),
+        SettlerLinks(
+            buffered=lambda: 0,
+            before=before,
+            refused=lambda delivery, reason: Fail(reason),
+            tried=lambda batch: None,
+            after=after,
+        ),
     )
     settler.add(delivery, outcome)
     await settler.flush()

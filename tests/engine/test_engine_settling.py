@@ -209,9 +209,13 @@ def _settler(bench: Bench, **hooks: Any) -> settler.Settler:
         bench.store,
         outage,
         scoped(None, "test"),
-        before=hooks.get("before", nothing),
-        after=hooks.get("after", nothing),
-        refused=lambda delivery, reason: Fail(reason),
+        settler.SettlerLinks(
+            buffered=lambda: 0,
+            before=hooks.get("before", nothing),
+            refused=lambda delivery, reason: Fail(reason),
+            tried=lambda batch: None,
+            after=hooks.get("after", nothing),
+        ),
     )
 
 

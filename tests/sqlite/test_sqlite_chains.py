@@ -116,16 +116,16 @@ def _prepare(path: Path, choose: random.Random) -> list[Lease]:
     """Plain jobs, chains and jobs that wait for them; what a worker holds of these."""
     with transaction(path) as db:
         chains = [NewChain(job=_new(choose)) for _ in range(12)]
-        started = StartChains(chains)(db, NOW).chains()
+        started = StartChains(chains).write(db, NOW).chains()
         ids = [chain.id for chain in started]
-        Enqueue([_new(choose) for _ in range(4)])(db, NOW)
+        Enqueue([_new(choose) for _ in range(4)]).write(db, NOW)
         for _ in range(6):
             new = _new(choose)
             new.blockers = tuple(choose.choices(ids, k=choose.randint(1, 4)))
             if choose.random() < 0.5:
-                StartChains([NewChain(job=new)])(db, NOW)
+                StartChains([NewChain(job=new)]).write(db, NOW)
             else:
-                Enqueue([new])(db, NOW)
+                Enqueue([new]).write(db, NOW)
         return claimed(db)
 
 
@@ -144,7 +144,7 @@ def test_the_quick_way_leaves_the_rows_of_the_careful_one(tmp_path: Path, seed: 
         answers = []
         for path in (quick, careful):
             with transaction(path, careful=path is careful) as db:
-                answers.append(Settle(settlements)(db, now))
+                answers.append(Settle(settlements).write(db, now))
         assert answers[0] == answers[1]
         assert rows_of(quick) == rows_of(careful), f"seed {seed}, step {step}"
         with transaction(quick) as db:
@@ -299,12 +299,12 @@ def _steps(connection: sqlite3.Connection, work: Callable[[], object]) -> int:
 def _end_of_one(path: Path, blockers: int, outcome: Outcome, policy: Any) -> int:
     """The steps of one blocker's end, among as many of one dependent."""
     with transaction(path) as db:
-        started = StartChains([NewChain(job=NewJob("t")) for _ in range(blockers)])(db, NOW)
+        started = StartChains([NewChain(job=NewJob("t")) for _ in range(blockers)]).write(db, NOW)
         named = tuple(chain.id for chain in started.chains())
-        Enqueue([NewJob("u", blockers=named, on_blocker_failure=policy)])(db, NOW)
+        Enqueue([NewJob("u", blockers=named, on_blocker_failure=policy)]).write(db, NOW)
         [lease] = claimed(db, 1)
         settle = Settle([(lease, outcome)])
-        steps = _steps(db.connection, lambda: settle(db, NOW))
+        steps = _steps(db.connection, lambda: settle.write(db, NOW))
         left = db.connection.execute(
             "SELECT state, blockers_open FROM windlass_jobs WHERE task = 'u'"
         )
@@ -336,12 +336,12 @@ def _loop(path: Path, at: Sequence[int], keep: float | None) -> list[int]:
     """The steps of one turn of a loop (claim and settle), the first times and much later."""
     counted = []
     with transaction(path) as db:
-        StartChains([NewChain(job=NewJob("t", keep=keep))])(db, NOW)
+        StartChains([NewChain(job=NewJob("t", keep=keep))]).write(db, NOW)
         claimed(db, 0)  # the worker is known
 
         def turn() -> None:
             [lease] = claimed(db, 1)
-            Settle([(lease, Complete("1", next=NewJob("t", keep=keep)))])(db, NOW)
+            Settle([(lease, Complete("1", next=NewJob("t", keep=keep)))]).write(db, NOW)
 
         for number in range(max(at) + 1):
             if number in at:
@@ -385,8 +385,8 @@ def test_a_list_of_one_state_reads_nothing_of_the_others(tmp_path: Path, state: 
     steps = []
     for number in (100, 5_000):
         with transaction(tmp_path / f"{number}.db") as db:
-            StartChains([NewChain(job=NewJob("t"))] * 60)(db, NOW)
-            StartChains([NewChain(job=NewJob("u"))] * number)(db, NOW)
+            StartChains([NewChain(job=NewJob("t"))] * 60).write(db, NOW)
+            StartChains([NewChain(job=NewJob("u"))] * number).write(db, NOW)
             db.connection.execute(
                 "UPDATE windlass_chains SET state = ?, finished_at = 1 WHERE task = 't'", (state,)
             )

@@ -69,7 +69,7 @@ def test_a_file_that_goes_in_the_middle_of_a_commit(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with opened(path) as store:
             with pytest.raises(StoreUnavailableError, match="was deleted or moved away while"):
-                await store._write(lambda db, now: path.unlink())
+                await store._submit(lambda db, now: path.unlink())
 
     run(scenario())
 

@@ -301,14 +301,14 @@ def _cycle(db: Session, request: ClaimRequest) -> None:
     new = [NewJob(task, queue=queue) for task in "tu" for queue in (None, None, "a", "b")] * 8
     reaper = upkeep.Reaper("no.db", _Clock())
     db.control("BEGIN IMMEDIATE")
-    Enqueue(new)(db, NOW)
-    Enqueue([NewJob("t", key="k"), NewJob("t", key="k", queue="stuck")])(db, NOW)
+    Enqueue(new).write(db, NOW)
+    Enqueue([NewJob("t", key="k"), NewJob("t", key="k", queue="stuck")]).write(db, NOW)
     assert must_write(db, request, NOW, ClaimMemory())
     leases = leases_of(claim(db, request, NOW, ClaimMemory()))
     assert len(leases) > 30
-    assert {answer.verdict for answer in Settle([(x, COMPLETE) for x in leases])(db, NOW)} == {
-        "applied"
-    }
+    assert {
+        answer.verdict for answer in Settle([(x, COMPLETE) for x in leases]).write(db, NOW)
+    } == {"applied"}
     upkeep.promote(db, 100, NOW)
     reaper.reap(db, 100, 5, NOW)
     upkeep.prune(db, 100, upkeep.Pruning(NOW))
@@ -356,8 +356,8 @@ def _with_backlog_of_others(path: Path, rows: int) -> sqlite3.Connection:
     connection = _empty(path)
     db = Session(connection)
     db.control("BEGIN IMMEDIATE")
-    Enqueue([NewJob("t", priority=-1, tenant="other")] * rows)(db, NOW)
-    Enqueue([NewJob("t", queue=f"q{n % 7}", tenant="other") for n in range(rows)])(db, NOW)
+    Enqueue([NewJob("t", priority=-1, tenant="other")] * rows).write(db, NOW)
+    Enqueue([NewJob("t", queue=f"q{n % 7}", tenant="other") for n in range(rows)]).write(db, NOW)
     db.control("COMMIT")
     return connection
 
@@ -370,11 +370,11 @@ def _claim_for(db: Session, tenant: str, *, past_heads: bool, tasks: tuple[str, 
     new = [NewJob("t", queue=queue, tenant=tenant) for queue in (None, None, "q1", "q2")] * 4
     db.control("BEGIN IMMEDIATE")
     must_write(db, request, NOW, ClaimMemory())
-    Enqueue(new)(db, NOW)
+    Enqueue(new).write(db, NOW)
     assert must_write(db, request, NOW, ClaimMemory())
     leases = leases_of(claim(db, request, NOW, ClaimMemory()))
     assert {lease.tenant for lease in leases} == {tenant}
-    Settle([(lease, COMPLETE) for lease in leases])(db, NOW)
+    Settle([(lease, COMPLETE) for lease in leases]).write(db, NOW)
     admin.pause(db, None, "q1", tenant)
     admin.resume(db, None, "q1", tenant)
     db.control("ROLLBACK")
@@ -408,8 +408,8 @@ def test_a_pause_of_another_tenant_is_paid_once(tmp_path: Path) -> None:
         db = Session(connection)
         db.control("BEGIN IMMEDIATE")
         admin.pause(db, "t", None, "other")
-        Enqueue([NewJob("t", priority=-1, tenant="other")] * 1_500)(db, NOW)
-        Enqueue([NewJob("t", tenant="acme")] * 100)(db, NOW)
+        Enqueue([NewJob("t", priority=-1, tenant="other")] * 1_500).write(db, NOW)
+        Enqueue([NewJob("t", tenant="acme")] * 100).write(db, NOW)
         db.control("COMMIT")
         memory, steps = ClaimMemory(), []
 
@@ -438,8 +438,8 @@ def test_more_is_parked_than_one_claim_takes_out_of_the_way(
         db = Session(connection)
         db.control("BEGIN IMMEDIATE")
         admin.pause(db, "t", None, "other")
-        Enqueue([NewJob("t", priority=-1, tenant="other")] * 200)(db, NOW)
-        Enqueue([NewJob("t", tenant="acme")])(db, NOW)
+        Enqueue([NewJob("t", priority=-1, tenant="other")] * 200).write(db, NOW)
+        Enqueue([NewJob("t", tenant="acme")]).write(db, NOW)
         claims = 0
         leases: list[Lease] = []
         while not leases:
@@ -458,7 +458,7 @@ def test_other_tenants_jobs_are_looked_for_only_while_there_are_any(tmp_path: Pa
         db, memory, seen = Session(connection), ClaimMemory(), []
         db.control("BEGIN IMMEDIATE")
         for tenant in ("", "acme", "", ""):
-            Enqueue([NewJob("t", tenant=tenant)])(db, NOW)
+            Enqueue([NewJob("t", tenant=tenant)]).write(db, NOW)
             [lease] = leases_of(claim(db, request, NOW, memory))
             assert lease.tenant == tenant
             seen.append(memory.has_others)
@@ -477,7 +477,7 @@ def _claim_beside_paused(path: Path, paused: int) -> int:
         db = Session(connection)
         db.control("BEGIN IMMEDIATE")
         admin.pause(db, "resting", None, "")
-        Enqueue([NewJob("t")] * 5)(db, NOW)
+        Enqueue([NewJob("t")] * 5).write(db, NOW)
         request = ClaimRequest(worker="w", tasks=("resting", "t"), limit=50)
         found: list[Any] = []
         steps = Steps(connection).of(

@@ -15,13 +15,13 @@ def with_blockers(run: Run) -> Run:
     """A job whose blockers' outputs were too long for the claim gets them before anything that may
     look at them starts: hooks, middleware, the handler."""
 
-    def begin(context: Context, delivery: Delivery) -> Coroutine[Any, Any, Any]:
+    def run_with_blockers(context: Context, delivery: Delivery) -> Coroutine[Any, Any, Any]:
         lease = delivery.lease
         if lease.blockers_total and lease.blockers is None:
             return _fetch(run, context, delivery)
         return run(context, delivery)
 
-    return begin
+    return run_with_blockers
 
 
 async def _fetch(run: Run, context: Context, delivery: Delivery) -> Any:

@@ -28,7 +28,7 @@ from windlass.engine.pruner import Pruner
 from windlass.engine.reaper import Reaper
 from windlass.engine.reporter import Reporter
 from windlass.engine.scheduler import Scheduler, Scheduling
-from windlass.engine.settler import DONE, Settler
+from windlass.engine.settler import DONE, Settler, SettlerLinks
 from windlass.engine.slots import Slots
 from windlass.engine.tools import Tools
 from windlass.errors import StoreError
@@ -137,11 +137,13 @@ class Engine:
             self._store,
             outage.sibling(),
             self._logger,
-            before=self._before_settling,
-            after=self._after_settling,
-            tried=lambda batch: self._slots.asks.settled(batch),
-            refused=lambda delivery, reason: self._slots.refused(delivery, reason),
-            buffered=lambda: self._slots.buffered,
+            SettlerLinks(
+                buffered=lambda: self._slots.buffered,
+                before=self._before_settling,
+                refused=lambda delivery, reason: self._slots.refused(delivery, reason),
+                tried=lambda batch: self._slots.asks.settled(batch),
+                after=self._after_settling,
+            ),
         )
         self._slots = Slots(
             options.slots,

@@ -86,7 +86,7 @@ class Waiting:
                 forking.leave("a handler")
 
 
-def begin(variables: Variables, run: Run, context: Context, delivery: Delivery) -> Any:
+def run_until_wait(variables: Variables, run: Run, context: Context, delivery: Delivery) -> Any:
     """Run a handler up to where it first waits, if it does: its answer, or `Waiting`.
 
     To be called in `variables`, a copied context. Slots are long-lived tasks, so without one of

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from windlass.engine.delivery import Delivery
@@ -47,33 +48,32 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class SettlerLinks:
+    """What the settler tells the rest of the engine, and asks it, as a batch goes on."""
+
+    buffered: Callable[[], int]
+    """How many jobs lie ready in the slots: a batch waits for the outcomes of a few of them."""
+    before: Callable[[Sequence[Delivery]], Awaitable[None]]
+    """A batch is about to be written."""
+    refused: Callable[[Delivery, str], Outcome]
+    """What is written of a job whose completion the store refuses, and why it refused."""
+    tried: Callable[[Sequence[Delivery]], None]
+    """The store has answered: slots that wait for the next job of these queues may ask again."""
+    after: Callable[[Sequence[Delivery], Sequence[Settled]], Awaitable[None]]
+    """What became of those in the batch that need not be tried again."""
+
+
 class Settler:
     """`add` never waits; `room` does, when the database cannot keep up."""
 
     def __init__(
-        self,
-        store: WorkStore,
-        outage: Outage,
-        logger: Scoped,
-        *,
-        before: Callable[[Sequence[Delivery]], Awaitable[None]],
-        after: Callable[[Sequence[Delivery], Sequence[Settled]], Awaitable[None]],
-        refused: Callable[[Delivery, str], Outcome],
-        tried: Callable[[Sequence[Delivery]], None] = lambda batch: None,
-        buffered: Callable[[], int] = lambda: 0,
+        self, store: WorkStore, outage: Outage, logger: Scoped, links: SettlerLinks
     ) -> None:
-        """`before` hears of a batch before it is written, `tried` when the store has answered, and
-        `after` what became of those in it that need not be tried again. `refused` says what is
-        written of a job whose completion the store refuses. `buffered` says how many jobs lie
-        ready."""
         self._store = store
         self._outage = outage
         self._logger = logger
-        self._before = before
-        self._after = after
-        self._tried = tried
-        self._on_refused = refused
-        self._buffered = buffered
+        self._links = links
         self._waiting: list[Delivery] = []
         self._task: asyncio.Task[None] | None = None
         self._postponed: list[Delivery] = []
@@ -127,7 +127,7 @@ class Settler:
                 await self._gather()
                 batch = self._waiting[:MOST_AT_ONCE]
                 del self._waiting[:MOST_AT_ONCE]
-                await self._before(batch)
+                await self._links.before(batch)
                 await self._settle_all(batch)
         finally:
             self._task = None
@@ -137,18 +137,20 @@ class Settler:
         time = asyncio.get_running_loop().time
         until = time() + GATHER
         seen = 0
-        while seen < len(self._waiting) < MOST_AT_ONCE and self._buffered() and time() < until:
+        while (
+            seen < len(self._waiting) < MOST_AT_ONCE and self._links.buffered() and time() < until
+        ):
             seen = len(self._waiting)
             await asyncio.sleep(0)
 
     async def _settle_all(self, batch: list[Delivery]) -> None:
         """Write, tell what became of each, and postpone jobs that a transaction has locked."""
         settled = await self._settle(batch)
-        self._tried(batch)
+        self._links.tried(batch)
         if settled.count(DONE) < len(batch):
             batch, settled = self._postpone(batch, settled)
         self._refused = sum(delivery.is_refused for delivery in self._postponed)
-        await self._after(batch, settled)
+        await self._links.after(batch, settled)
         if self._room is not None and not self.is_full:
             self._room.set()
             self._room = None
@@ -163,7 +165,7 @@ class Settler:
             if answer.verdict is Verdict.BUSY:
                 self._postponed.append(delivery)
             elif answer.verdict is Verdict.REFUSED:
-                self.add(delivery, self._on_refused(delivery, answer.reason or "refused"))
+                self.add(delivery, self._links.refused(delivery, answer.reason or "refused"))
             else:
                 told.append(delivery)
                 answers.append(answer)

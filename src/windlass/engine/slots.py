@@ -23,7 +23,14 @@ from windlass.engine.asks import Asks, may_follow
 from windlass.engine.blockers import with_blockers
 from windlass.engine.delivery import Delivery
 from windlass.engine.demand import Load
-from windlass.engine.handler import EngineHandler, Run, TaskPlan, Waiting, begin, maybe_await
+from windlass.engine.handler import (
+    EngineHandler,
+    Run,
+    TaskPlan,
+    Waiting,
+    maybe_await,
+    run_until_wait,
+)
 from windlass.engine.settler import Settler
 from windlass.engine.tools import Tools
 from windlass.store.records import CANCEL, RELEASE, Lease, Outcome
@@ -305,6 +312,9 @@ class Slots:
     def _run_into(
         self, ended: list[Delivery], last: Delivery | None, task: asyncio.Task[None]
     ) -> tuple[Coroutine[Any, Any, Delivery] | None, Delivery | None]:
+        """Run jobs of the buffer, one after the other: those that end go to `ended`, which
+        `_streak` settles. One that has to wait is returned, for `_slot` to await; and the most
+        urgent that left a queue since `last`."""
         buffer, plans, time = self._buffer, self._plans, self._loop.time
         around, listeners, has_post_handle = (
             self._around,
@@ -343,7 +353,7 @@ class Slots:
             if lease.tenant:
                 variables.run(inherit_tenant, around.store, lease.tenant)
             try:
-                result = variables.run(begin, variables, plan.run, context, delivery)
+                result = variables.run(run_until_wait, variables, plan.run, context, delivery)
                 if forking.lives != self._life:
                     forking.leave(delivery.title)
                 if result is None:

@@ -86,7 +86,8 @@ def _quoted(text: str) -> str:
 
 
 def encode_plain(jobs: Sequence[NewJob]) -> str:
-    """Jobs without keys for `_enqueue`; what they have in common is said once."""
+    """Jobs without keys for `_enqueue`: an object where they are alike, so that what they have in
+    common is said once (`_add_alike` adds them), else an array of jobs (`_add_jobs`)."""
     first = jobs[0]
     common = alike(first)
     if len(jobs) > 1 and any(alike(job) != common for job in jobs):

@@ -87,7 +87,7 @@ class ChainedCompletions:
         self._waited = json_text(waited) if waited else None
         self._additions = _additions(completions)
 
-    def __call__(self, db: Session, now: int) -> None:
+    def write(self, db: Session, now: int) -> None:
         if self._begun != "[]":
             db.run("become_chains", {"ids": self._begun})
         self._continued.write(db, now)

@@ -66,7 +66,7 @@ class Enqueue:
         self._timed = [new for new in differing if new.delay or new.run_at is not None]
         self._has_untimed = len(self._timed) < len(differing)
 
-    def __call__(self, db: Session, now: int) -> Added:
+    def write(self, db: Session, now: int) -> Added:
         later = sum([rules.due(new, now) > now for new in self._timed])
         if later:
             db.made_scheduled = True

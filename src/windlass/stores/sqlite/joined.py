@@ -62,18 +62,18 @@ class SqliteJoined:
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         prepared = Enqueue(jobs)
-        return self._add(prepared, reads_first=prepared.has_blockers).jobs()
+        return self._add(prepared.write, reads_first=prepared.has_blockers).jobs()
 
     async def aenqueue(self, jobs: Sequence[NewJob]) -> list[Job]:
         return self.enqueue(jobs)
 
     def start_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
-        return self._add(StartChains(chains), reads_first=True).chains()
+        return self._add(StartChains(chains).write, reads_first=True).chains()
 
     async def astart_chains(self, chains: Sequence[NewChain]) -> list[Chain[Any]]:
         return self.start_chains(chains)
 
-    def _add(self, prepared: Callable[[Session, int], T], *, reads_first: bool) -> T:
+    def _add(self, write: Callable[[Session, int], T], *, reads_first: bool) -> T:
         """With `reads_first` the write lock is taken before anything is read. Else a transaction
         that has not written yet could find, when it does, that what it read is out of date, and
         SQLite does not let it wait for the lock then."""
@@ -87,7 +87,7 @@ class SqliteJoined:
             db.control(f"SAVEPOINT {_SAVEPOINT}")
             if reads_first:
                 db.run("take_lock")
-            added = prepared(db, self._clock.now())
+            added = write(db, self._clock.now())
             db.control(f"RELEASE {_SAVEPOINT}")
             if began and not _opens_transactions(connection):
                 db.control("COMMIT")  # the caller does not expect to commit

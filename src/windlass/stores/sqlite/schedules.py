@@ -48,7 +48,7 @@ class Fire:
         self._until = until
         self._enqueue = Enqueue(jobs)
 
-    def __call__(self, db: Session, now: int) -> Fired:
+    def write(self, db: Session, now: int) -> Fired:
         values = {
             "tenant": self._tenant,
             "identifier": self._identifier,
@@ -57,7 +57,7 @@ class Fire:
             "now": now,
         }
         if db.run("fire_schedule", values):
-            self._enqueue(db, now)
+            self._enqueue.write(db, now)
             return Fired(FireVerdict.APPLIED, self._until)
         known = _read_one(db, self._tenant, self._identifier)
         return Fired(FireVerdict.MISSING) if known is None else self._refusal(known)

@@ -32,7 +32,7 @@ _ids = msgspec.json.Decoder(list[int]).decode
 
 class Settle:
     """One call to settle. Whatever needs no database is prepared by the caller, so that the writer
-    thread only runs statements; calling it does the work inside a transaction."""
+    thread only runs statements; `write` does the work inside a transaction."""
 
     def __init__(self, settlements: Sequence[Settlement]) -> None:
         self._settlements = settlements
@@ -55,7 +55,7 @@ class Settle:
         self._completed = Completions(completed)
         self._steps = _steps(chained)
 
-    def __call__(self, db: Session, now: int) -> list[Settled]:
+    def write(self, db: Session, now: int) -> list[Settled]:
         if db.careful or not self._is_plain:
             return _settle_carefully(db, self._settlements, now)
         if self._completed.leases:
@@ -64,7 +64,7 @@ class Settle:
         answers = [_APPLIED] * len(self._settlements)
         for step in self._steps:
             if isinstance(step, ChainedCompletions):
-                step(db, now)
+                step.write(db, now)
             else:
                 _answer(db, step, now, answers)
         if self._others:

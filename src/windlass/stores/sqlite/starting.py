@@ -66,7 +66,7 @@ class StartChains:
                 self._plain.add(new, OWN, 0)
             self._plain.prepare()
 
-    def __call__(self, db: Session, now: int) -> Begun:
+    def write(self, db: Session, now: int) -> Begun:
         if not self._asked:
             return _Found([])
         if self._plain is None:

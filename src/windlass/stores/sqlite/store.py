@@ -175,11 +175,11 @@ class SqliteStore:
     async def _read(self, read: Read) -> Any:
         return await self._open_writer().submit(Operation(read=read))
 
-    async def _write(self, write: Write, **options: Any) -> Any:
+    async def _submit(self, write: Write, **options: Any) -> Any:
         return await self._open_writer().submit(Operation(write, **options))
 
     async def _change(self, write: Callable[[Session, int], Sequence[Row]], rows: int) -> list[Job]:
-        return admin.jobs(await self._write(write, rows=rows))
+        return admin.jobs(await self._submit(write, rows=rows))
 
     @property
     def commits(self) -> int:
@@ -197,7 +197,7 @@ class SqliteStore:
         if not jobs:
             self._open_writer()
             return []
-        added: Added = await self._write(Enqueue(jobs), rows=len(jobs))
+        added: Added = await self._submit(Enqueue(jobs).write, rows=len(jobs))
         return added.jobs()
 
     def joined(self, connection: Any) -> Joined:
@@ -207,7 +207,7 @@ class SqliteStore:
 
     async def claim(self, request: ClaimRequest) -> list[Lease]:
         rules.refuse_conditions(request)
-        claimed: Claimed = await self._write(
+        claimed: Claimed = await self._submit(
             lambda db, now: claim(db, request, ticks(self._clock), self._claim_memory),
             peek=lambda db: must_write(db, request, ticks(self._clock), self._claim_memory),
             nothing=Claimed([]),
@@ -220,27 +220,27 @@ class SqliteStore:
         """Release the jobs of a claim whose caller was cancelled: no slot will run them."""
         released = [(lease, RELEASE) for lease in leases_of(claimed)]
         if released and self._writer is not None:
-            self._writer.post(Operation(Settle(released)))
+            self._writer.post(Operation(Settle(released).write))
 
     async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
         if not settlements:
             self._open_writer()
             return []
         settle = Settle(settlements)
-        answers: list[Settled] = await self._write(settle, rows=settle.rows)
+        answers: list[Settled] = await self._submit(settle.write, rows=settle.rows)
         return answers
 
     async def expire(self, leases: Sequence[Lease], max_resets: int) -> list[Settled]:
         if not leases:
             self._open_writer()
             return []
-        answers: list[Settled] = await self._write(
+        answers: list[Settled] = await self._submit(
             lambda db, now: expire(db, leases, max_resets, now), rows=len(leases)
         )
         return answers
 
     async def note(self, lease: Lease, what: Note) -> Verdict:
-        verdict: Verdict = await self._write(lambda db, now: note(db, lease, what, now))
+        verdict: Verdict = await self._submit(lambda db, now: note(db, lease, what, now))
         return verdict
 
     def lifeline(self) -> SqliteLifeline:
@@ -262,12 +262,12 @@ class SqliteStore:
         )
 
     async def retire(self, worker: str) -> None:
-        await self._write(lambda db, now: upkeep.retire(db, worker, now))
+        await self._submit(lambda db, now: upkeep.retire(db, worker, now))
 
     # ── upkeep ──
 
     async def reap(self, limit: int, max_resets: int) -> Reaped:
-        reaped: Reaped = await self._write(
+        reaped: Reaped = await self._submit(
             lambda db, now: self._reaper.reap(db, limit, max_resets, now),
             peek=self._reaper.must_write,
             nothing=Reaped(),
@@ -276,7 +276,7 @@ class SqliteStore:
         return reaped
 
     async def promote(self, limit: int) -> int:
-        promoted: int = await self._write(
+        promoted: int = await self._submit(
             lambda db, now: upkeep.promote(db, limit, now),
             peek=lambda db: db.value("peek_due", {"now": self._clock.now()}),
             nothing=0,
@@ -297,7 +297,7 @@ class SqliteStore:
         def at(now: int) -> upkeep.Pruning:
             return upkeep.Pruning(now, keep_chains, keep_failed_chains)
 
-        pruned: int = await self._write(
+        pruned: int = await self._submit(
             lambda db, now: upkeep.prune(db, limit, at(now)),
             peek=lambda db: upkeep.may_prune(db, at(self._clock.now())),
             nothing=0,
@@ -311,7 +311,7 @@ class SqliteStore:
         if not chains:
             self._open_writer()
             return []
-        begun: Begun = await self._write(StartChains(chains), rows=len(chains))
+        begun: Begun = await self._submit(StartChains(chains).write, rows=len(chains))
         return begun.chains()
 
     async def get_chain(self, chain_id: int, tenant: str | None = None) -> Chain[Any] | None:
@@ -343,7 +343,7 @@ class SqliteStore:
         inherits: Sequence[str] = (),
         tenant: str | None = None,
     ) -> Chain[Any]:
-        seen: Seen = await self._write(
+        seen: Seen = await self._submit(
             lambda db, now: chain_admin.complete(db, chain_id, completion, inherits, tenant, now)
         )
         return seen.chain()
@@ -362,7 +362,7 @@ class SqliteStore:
         ids: Sequence[int],
         tenant: str | None,
     ) -> list[Chain[Any]]:
-        changed: list[Seen] = await self._write(
+        changed: list[Seen] = await self._submit(
             lambda db, now: change(db, ids, tenant, now), rows=len(ids)
         )
         return [seen.chain() for seen in changed]
@@ -370,7 +370,7 @@ class SqliteStore:
     async def delete_chains(
         self, ids: Sequence[int], cascade: bool = False, tenant: str | None = None
     ) -> list[Chain[Any]]:
-        deleted: list[ChainRow] = await self._write(
+        deleted: list[ChainRow] = await self._submit(
             lambda db, now: chain_admin.delete(db, ids, tenant, now, cascade=cascade), rows=len(ids)
         )
         return [row.chain() for row in deleted]
@@ -380,7 +380,7 @@ class SqliteStore:
     async def register(
         self, wanted: Sequence[Schedule], tenant: str = DEFAULT_TENANT
     ) -> list[KnownSchedule]:
-        known: list[KnownSchedule] = await self._write(
+        known: list[KnownSchedule] = await self._submit(
             lambda db, now: schedules.register(db, tenant, wanted, now)
         )
         return known
@@ -394,7 +394,7 @@ class SqliteStore:
         tenant: str = DEFAULT_TENANT,
     ) -> Fired:
         fire = schedules.Fire(tenant, identifier, expected, until, jobs)
-        fired: Fired = await self._write(fire, rows=len(jobs))
+        fired: Fired = await self._submit(fire.write, rows=len(jobs))
         return fired
 
     async def schedules(self, tenant: str | None = None) -> list[KnownSchedule]:
@@ -414,7 +414,7 @@ class SqliteStore:
     async def _change_schedule(
         self, statement: str, identifier: str, tenant: str
     ) -> KnownSchedule | None:
-        known: KnownSchedule | None = await self._write(
+        known: KnownSchedule | None = await self._submit(
             lambda db, now: schedules.change(db, statement, tenant, identifier, now)
         )
         return known
@@ -422,7 +422,7 @@ class SqliteStore:
     async def forget_schedule(
         self, identifier: str, tenant: str = DEFAULT_TENANT
     ) -> KnownSchedule | None:
-        known: KnownSchedule | None = await self._write(
+        known: KnownSchedule | None = await self._submit(
             lambda db, now: schedules.forget(db, tenant, identifier)
         )
         return known
@@ -474,7 +474,7 @@ class SqliteStore:
         return await self._change(lambda db, now: admin.retry(db, ids, tenant, now), len(ids))
 
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
-        row: Row | None = await self._write(lambda db, now: admin.remove(db, key, tenant, now))
+        row: Row | None = await self._submit(lambda db, now: admin.remove(db, key, tenant, now))
         return None if row is None else row.job()
 
     async def unlock(self, workers: Sequence[str], max_resets: int) -> list[Job]:
@@ -483,12 +483,12 @@ class SqliteStore:
     async def pause(
         self, *, task: str | None = None, queue: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> None:
-        await self._write(lambda db, now: admin.pause(db, task, queue, tenant))
+        await self._submit(lambda db, now: admin.pause(db, task, queue, tenant))
 
     async def resume(
         self, *, task: str | None = None, queue: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> None:
-        await self._write(lambda db, now: admin.resume(db, task, queue, tenant))
+        await self._submit(lambda db, now: admin.resume(db, task, queue, tenant))
 
     async def paused(self, tenant: str | None = None) -> Paused:
         paused: Paused = await self._read(lambda db: admin.paused(db, tenant))
@@ -508,7 +508,7 @@ class SqliteStore:
         )
         if introduced is not False:
             return introduced is not None
-        known: bool = await self._write(
+        known: bool = await self._submit(
             lambda db, now: upkeep.introduce(db, worker, tasks, tenants)
         )
         return known
@@ -522,7 +522,7 @@ class SqliteStore:
         return findings
 
     async def delete_failed(self, limit: int, tenant: str | None = None) -> int:
-        deleted: int = await self._write(
+        deleted: int = await self._submit(
             lambda db, now: admin.delete_failed(db, limit, tenant), rows=limit
         )
         return deleted

@@ -40,7 +40,7 @@ class SqliteTransaction:
 
     def complete(self, outcome: Outcome) -> None:
         self._db.careful = True
-        answer = Settle([(self._lease, outcome)])(self._db, self._clock.now())[0]
+        answer = Settle([(self._lease, outcome)]).write(self._db, self._clock.now())[0]
         if answer.verdict is Verdict.REFUSED:
             raise ValidationError(answer.reason or "", field="blockers")
         if answer.verdict is not Verdict.APPLIED:
