@@ -144,7 +144,6 @@ def test_several_processes(program: Program, schema: Schema) -> None:
     assert len(set(program.ran())) == 30
 
 
-@pytest.mark.rig
 @pytest.mark.slow
 def test_the_demo_on_a_server(program: Program, pg18: Cluster) -> None:
     with fresh_database(pg18) as url:

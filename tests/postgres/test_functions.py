@@ -38,6 +38,7 @@ ORDER BY 1
 WRITTEN = """
 SELECT p.oid::regprocedure::text, p.xmin::text FROM pg_proc AS p
 WHERE p.pronamespace = %(schema)s::regnamespace
+ORDER BY 1
 """
 
 

@@ -961,7 +961,7 @@ def test_errors_of_the_callers_own_pass_untouched(app: App, cluster: Cluster) ->
             connection = await asyncpg.connect(tcp(cluster), command_timeout=0.05)
             with pytest.raises(TimeoutError):
                 await app.client.using(connection).add_job("welcome", None, key="k")
-            await connection.close()
+            connection.terminate()
 
     asyncio.run(scenario())
 
