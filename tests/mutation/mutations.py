@@ -471,7 +471,7 @@ MUTATIONS = (
     Mutation(
         "active-index",
         "The database itself refuses a second active job of a serial queue.",
-        f"{TABLES}/0009_create_tables.sql",
+        f"{TABLES}/0011_add_tenants.sql",
         "CREATE UNIQUE INDEX _jobs_active",
         "CREATE INDEX _jobs_active",
         (

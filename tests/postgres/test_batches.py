@@ -184,12 +184,14 @@ def test_a_claim_that_looked_before_another_had_written_its_batch(made: Schema, 
         of_first = _claim_by_hand(first, made, "w1", 10, 10**9)
         with (
             _in_thread(
-                lambda: gate.execute(f"LOCK TABLE {made.name}._jobs IN ACCESS EXCLUSIVE MODE")
+                lambda: gate.execute(f"LOCK TABLE {made.name}._jobs IN EXCLUSIVE MODE")
             ) as closed,
         ):
             _until_waiting(made, gate)
             with _in_thread(lambda: _claim_by_hand(second, made, "w2", limit, 2 * 10**9)) as claim:
-                _until_waiting(made, gate, second)  # behind the gate, which is behind the first
+                # behind the gate, which is behind the first; a gate of this mode stops the second
+                # where it locks rows, and not where it reads the table before
+                _until_waiting(made, gate, second)
                 first.commit()
                 closed.result()
                 gate.rollback()
