@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
-import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -120,27 +122,23 @@ def test_a_corrupt_file_gives_one_line(program: Program, arguments: tuple[str, .
 def test_a_read_only_file_gives_one_line(program: Program) -> None:
     program.add("t")
     program.close()
-    program.file.chmod(0o444)
-    program.folder.chmod(0o555)
-    # Root may write anything, so the program gives up being root once everything is imported.
-    code = (
-        "import os, sys, windlass.cli.add, windlass.stores.sqlite, concurrent.futures.thread,"
-        " asyncio.runners\n"
-        f"os.chdir({str(program.folder)!r})\n"
-        "from windlass.cli import main\n"
-        "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
-        "main(args=['add', 't', '-c', 'sqlite:///windlass.db'])\n"
-    )
-    parents = [program.folder.parent, *program.folder.parent.parents]
-    modes = {path: path.stat().st_mode & 0o7777 for path in parents}
-    try:
-        if os.getuid() == 0:
-            for path in parents:
-                if not modes[path] & 0o001 and path.is_relative_to("/tmp"):
-                    path.chmod(modes[path] | 0o011)
-        # Without root's rights it cannot store which of its lines were covered.
-        measuring = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
-        environment = program.environment()
+    # Without root's rights it cannot store which of its lines were covered.
+    measuring = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
+    environment = program.environment()
+    # The folders of pytest are closed to other users.
+    with tempfile.TemporaryDirectory() as folder:
+        # Root may write anything, so the program gives up being root once everything is imported.
+        code = (
+            "import os, sys, windlass.cli.add, windlass.stores.sqlite, concurrent.futures.thread,"
+            " asyncio.runners\n"
+            f"os.chdir({folder!r})\n"
+            "from windlass.cli import main\n"
+            "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
+            "main(args=['add', 't', '-c', 'sqlite:///windlass.db'])\n"
+        )
+        shutil.copy(program.file, folder)
+        Path(folder, "windlass.db").chmod(0o444)
+        Path(folder).chmod(0o555)
         result = subprocess.run(
             [sys.executable, "-c", code],
             env={name: text for name, text in environment.items() if name not in measuring},
@@ -148,11 +146,7 @@ def test_a_read_only_file_gives_one_line(program: Program) -> None:
             text=True,
             timeout=PATIENCE,
         )
-    finally:
-        for path, mode in modes.items():
-            if path.stat().st_mode & 0o7777 != mode:
-                path.chmod(mode)
-        program.folder.chmod(0o755)
+        Path(folder).chmod(0o755)
     assert result.returncode == 1
     assert "windlass.db is read-only" in result.stderr
     assert result.stderr.count("\n") == 1

@@ -10,6 +10,7 @@ import pytest
 from tests import leaks
 from tests.fuzz.kit import Site, quiet_asyncio
 from tests.postgres.cluster import destroy_shared_clusters, fresh_schema, shared_cluster
+from windlass.engine import pruner
 
 
 def pytest_unconfigure() -> None:
@@ -31,7 +32,9 @@ def three(
     no_settings_from_outside: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Site]]:
     file = tmp_path_factory.mktemp("fuzz") / "jobs.db"
-    with fresh_schema(shared_cluster(18)) as schema:
+    with pytest.MonkeyPatch.context() as patch, fresh_schema(shared_cluster(18)) as schema:
+        # A worker that removed jobs meanwhile would change the counts.
+        patch.setattr(pruner, "INTERVAL", 86_400.0)
         made = [
             Site("memory", "memory://"),
             Site("sqlite", f"sqlite:///{file}", synchronous="normal"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster
 from windlass.errors import StoreClosedError, StoreUnavailableError
 from windlass.stores.postgres_connections import pool as pools
 from windlass.stores.postgres_connections.address import ServerAddress
 from windlass.stores.postgres_connections.call_threads import CallThreads, fetch_row
+from windlass.stores.postgres_connections.connection import BoundedConnection
 from windlass.stores.postgres_connections.lifeline import _discard
 from windlass.stores.postgres_connections.loop_calls import LoopCalls
 from windlass.stores.postgres_connections.pool import Pool
@@ -96,6 +99,36 @@ def test_calls_after_the_end(address: ServerAddress) -> None:
     with pytest.raises(StoreClosedError):
         asyncio.run(calls.row("SELECT 1", ()))
     stock.close()
+
+
+def test_a_connection_that_is_made_for_a_cancelled_call_is_closed_at_the_end(
+    address: ServerAddress,
+) -> None:
+    made: list[psycopg.Connection[Any]] = []
+    begins, goes_on = threading.Event(), threading.Event()
+
+    class SlowStock(Stock):
+        def take(self) -> BoundedConnection:
+            begins.set()
+            assert goes_on.wait(PATIENCE)
+            connection = super().take()
+            made.append(connection)
+            return connection
+
+    async def cancelled(calls: LoopCalls) -> None:
+        call = asyncio.create_task(calls.row("SELECT 1", ()))
+        assert await asyncio.to_thread(begins.wait, PATIENCE)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    threads = CallThreads(address)
+    calls = LoopCalls(address, SlowStock(address), threads.submit)
+    asyncio.run(cancelled(calls))
+    calls.close()
+    goes_on.set()
+    threads.close()
+    assert [connection.closed for connection in made] == [True]
 
 
 def test_a_call_that_the_server_rolls_back_every_time(address: ServerAddress) -> None:

@@ -61,6 +61,9 @@ class LoopCalls:
         self._idle: deque[_Link] = deque()
         self._busy = 0
         self._is_closed = False
+        """No call begins any more."""
+        self._is_empty = False
+        """No link is kept any more."""
         self._changed = threading.Condition()
         self.calls = 0
         """How many were made, for tests that count them."""
@@ -91,7 +94,7 @@ class LoopCalls:
                 return await link.row(statement, values)
             finally:
                 link.used_at = time.monotonic()
-                self._idle.append(link)
+                self._keep(link)
         finally:
             with self._changed:
                 self._busy -= 1
@@ -114,15 +117,22 @@ class LoopCalls:
 
     def _connect(self) -> None:
         """In a thread. Its caller may be cancelled meanwhile, so it goes to the idle ones."""
-        self._idle.append(_Link(self._stock.take(), self._address.prepare_threshold is not None))
+        self._keep(_Link(self._stock.take(), self._address.prepare_threshold is not None))
+
+    def _keep(self, link: _Link) -> None:
+        self._idle.append(link)
+        if self._is_empty:
+            self._drop_idle()
 
     def close(self) -> None:
-        """Calls that are under way are answered first; they have their time limit."""
+        """Calls that are under way are answered first; they have their time limit. A connection
+        that is made for a cancelled call, or answers too late, is closed when it is there."""
         end = time.monotonic() + CALL_LIMIT
         with self._changed:
             self._is_closed = True
             while self._busy and (left := end - time.monotonic()) > 0:
                 self._changed.wait(left)
+        self._is_empty = True
         self._drop_idle()
 
     def _drop_idle(self) -> None:
