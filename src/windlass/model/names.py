@@ -18,6 +18,9 @@ MAX_TENANT = 128
 MAX_INT32 = 2**31 - 1
 DEFAULT_MAX_ATTEMPTS = 25
 DEFAULT_MAX_RESETS = 5
+RESERVED = "windlass."
+"""Names of tasks that begin so are those of jobs that Windlass adds for itself. A worker of every
+task takes none of them."""
 LONGEST_POLL = 300.0
 """Seconds: no worker looks for jobs more seldom than this."""
 

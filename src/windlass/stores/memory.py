@@ -21,6 +21,7 @@ from windlass.model import payload as payloads
 from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS, Chain, ChainState
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
+from windlass.model.names import RESERVED
 from windlass.store import rules
 from windlass.store.chaining import Chaining, Started
 from windlass.store.hints import Due, Hints, ignore_due
@@ -57,6 +58,13 @@ from windlass.store.records import (
 )
 from windlass.store.rules import micros
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
+from windlass.store.server import (
+    REQUESTS_KEPT,
+    ClaimScope,
+    Request,
+    Requested,
+    Token,
+)
 from windlass.stores.memory_book import MemoryBook
 
 
@@ -64,7 +72,13 @@ class MemoryStore:
     """All jobs in dictionaries, under one lock."""
 
     capabilities = Capabilities(
-        shared=False, durable=False, transactions=True, sql=False, roster=True, chains=True
+        shared=False,
+        durable=False,
+        transactions=True,
+        sql=False,
+        roster=True,
+        chains=True,
+        server=True,
     )
     chaining = Chaining
 
@@ -79,6 +93,11 @@ class MemoryStore:
         self._paused: set[PausedName] = set()
         self._schedules: dict[tuple[str, str], KnownSchedule] = {}
         """By tenant and identifier."""
+        self._access: dict[str, Token] = {}
+        """Tokens of the server, by name."""
+        self._secrets: dict[tuple[str, str], str] = {}
+        self._requests: dict[tuple[str, str], _Remembered] = {}
+        """By tenant and key."""
         self._tokens = itertools.count(1)
         self._hints = Hints()
         self._closed = False
@@ -217,7 +236,7 @@ class MemoryStore:
         for row in self._rows.values():
             if (
                 row.state is JobState.READY
-                and (request.tasks is None or row.task in request.tasks)
+                and _is_asked_for(row.task, request.tasks)
                 and (request.tenants is None or row.tenant in request.tenants)
                 and PausedName(row.tenant, "task", row.task) not in self._paused
                 and PausedName(row.tenant, "queue", row.queue or "") not in self._paused
@@ -506,6 +525,7 @@ class MemoryStore:
             ][:limit]
             for row in old:
                 self._book.delete_job(row)
+            self._forget_requests(now)
             chains = self._old_chains(now, micros(keep_chains), micros(keep_failed_chains))
             forgotten = chains[: limit - len(old)]
             for chain in forgotten:
@@ -923,6 +943,77 @@ class MemoryStore:
                 self._ended(row, now, is_removed=True)
             return len(failed)
 
+    # ── for servers ──
+
+    async def add_token(self, token: Token) -> bool:
+        with self._lock:
+            return self._access.setdefault(token.name, token) is token
+
+    async def find_token(self, digest: str) -> Token | None:
+        with self._lock:
+            return next((it for it in self._access.values() if it.digest == digest), None)
+
+    async def tokens(self) -> list[Token]:
+        with self._lock:
+            return [self._access[name] for name in sorted(self._access)]
+
+    async def revoke_token(self, name: str) -> Token | None:
+        with self._lock:
+            token = self._access.get(name)
+            if token is not None and token.revoked_at is None:
+                token = self._access[name] = replace(token, revoked_at=self._start())
+            return token
+
+    async def secret(self, name: str, fresh: str, tenant: str = DEFAULT_TENANT) -> str:
+        with self._lock:
+            return self._secrets.setdefault((tenant, name), fresh)
+
+    async def replace_secret(self, name: str, fresh: str, tenant: str = DEFAULT_TENANT) -> None:
+        with self._lock:
+            self._secrets[tenant, name] = fresh
+
+    async def enqueue_once(self, requests: Sequence[Request]) -> list[Requested]:
+        with self._lock:
+            now = self._start()
+            self._forget_requests(now)
+            for request in requests:
+                for new in request.jobs:
+                    payloads.decode(new.payload)
+                self._chaining(now).require(request.jobs)
+            answers = [self._request(request, now) for request in requests]
+        self._hint([job for answer in answers if answer.is_new for job in answer.jobs if job])
+        return answers
+
+    def _request(self, request: Request, now: int) -> Requested:
+        place = (request.tenant, request.key)
+        known = self._requests.get(place)
+        if known is not None and known.digest != request.digest:
+            return Requested(is_conflict=True)
+        if known is None:
+            rows = [self._add(new, now) for new in request.jobs]
+            ids = tuple(row.id for row in rows)
+            self._requests[place] = _Remembered(request.digest, ids, now)
+            return Requested(ids, tuple(row.job() for row in rows), is_new=True)
+        found = [self._rows.get(job_id) or self._history.get(job_id) for job_id in known.ids]
+        return Requested(known.ids, tuple(row and row.job() for row in found))
+
+    def _forget_requests(self, now: int) -> None:
+        for place, known in list(self._requests.items()):
+            if known.asked_at + micros(REQUESTS_KEPT) <= now:
+                del self._requests[place]
+
+    async def claimable(self, scopes: Sequence[ClaimScope]) -> list[bool]:
+        with self._lock:
+            self._start()
+            return [
+                any(True for _ in self._claimable(ClaimRequest("", it.tasks, 1, it.tenants)))
+                for it in scopes
+            ]
+
+
+def _is_asked_for(task: str, tasks: Sequence[str] | None) -> bool:
+    return not task.startswith(RESERVED) if tasks is None else task in tasks
+
 
 def _named(tenant: str, task: str | None, queue: str | None) -> set[PausedName]:
     names = (("task", task), ("queue", queue))
@@ -938,6 +1029,14 @@ class _Introduction(NamedTuple):
 
 _ANYTHING = _Introduction(frozenset(), None)
 """What a worker runs that was not introduced: for all that is known, every tenant's jobs."""
+
+
+class _Remembered(NamedTuple):
+    """A request under its key: what it asked for, the jobs it stands for, and since when."""
+
+    digest: str
+    ids: tuple[int, ...]
+    asked_at: int
 
 
 class _Addition(NamedTuple):
