@@ -995,7 +995,7 @@ class MemoryStore:
             self._requests[place] = _Remembered(request.digest, ids, now)
             return Requested(ids, tuple(row.job() for row in rows), is_new=True)
         found = [self._rows.get(job_id) or self._history.get(job_id) for job_id in known.ids]
-        return Requested(known.ids, tuple(row and row.job() for row in found))
+        return Requested(known.ids, tuple(None if row is None else row.job() for row in found))
 
     def _forget_requests(self, now: int) -> None:
         for place, known in list(self._requests.items()):
