@@ -338,6 +338,16 @@ async def test_a_continuation_inside_something_else_fails_the_attempt(
     assert "return it by itself, not inside a list" in (failed.error or "")
 
 
+@virtual
+async def test_arguments_beside_a_tasks_name_are_refused(bench: Bench) -> None:
+    @bench.app.task(max_attempts=1)
+    async def t(ctx: Context) -> object:
+        return ctx.continue_with("after", number=7)  # type: ignore[call-overload]
+
+    await bench.start(only=["t"])
+    assert 'one value: {"number": …}' in ((await ended(bench, await t.astart())).error or "")
+
+
 @pytest.mark.parametrize("value", [None, "done"])
 @virtual
 async def test_a_continuation_that_is_not_returned_is_told(

@@ -91,6 +91,13 @@ def asked(
             raise ValidationError(
                 "a task by its name takes one payload; options go by keyword", field="payload"
             )
+        if unknown := kwargs.keys() - JobSpec.__struct_fields__:
+            name = min(unknown)
+            raise ValidationError(
+                f"{name} is no option of a job; by its name a task takes its payload as one value:"
+                f' {{"{name}": …}}',
+                field=name,
+            )
         payload = args[0] if args else None
         spec = JobSpec(task=task, payload=payload, **kwargs)
     else:
@@ -125,7 +132,7 @@ class _PayloadsOfOthers:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, PayloadError):
-            raise ValidationError(str(error), field=error.field) from error
+            raise ValidationError(str(error), field=error.field) from None
 
 
 payloads_of_others = _PayloadsOfOthers()
