@@ -26,9 +26,9 @@ demo: $(READY) ## set everything up and watch jobs run, a quarter of a minute
 	@$(BIN)/windlass demo
 
 test: $(READY) lint ## set everything up and run all checks and tests
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not rig" $(TESTS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not rig and not slow" $(TESTS)
 
-test-all: $(READY) lint cover ## the same, with coverage; and what takes longer: all pairs of verbs, short soaks, other Pythons
+test-all: $(READY) lint cover ## the same with coverage, and what takes longer: fuzz, all pairs of verbs, short soaks, other Pythons
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m rig $(TESTS)
 	@$(MAKE) --no-print-directory pythons
 
@@ -46,7 +46,7 @@ format: $(READY) ## rewrite the sources in the house format
 	@$(BIN)/ruff format src tests benchmarks
 
 # Tests marked `rig` are left out: they measure memory, which measuring coverage changes.
-cover: $(READY) ## every test of `make test`; branch coverage of each package >= 95 %
+cover: $(READY) ## every test of `make test` and those marked slow; branch coverage of each package >= 95 %
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m "not rig" $(TESTS)
 	@$(BIN)/coverage combine --quiet

@@ -69,6 +69,7 @@ def check_scenario(found: dict[str, Any]) -> None:
             assert found["program_ms"] > 0 and found["limit_ms"] > 0
 
 
+@pytest.mark.slow
 def test_every_scenario_has_its_names_and_numbers(program: Program, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     answer = program.call("bench", *SMALL, "--json")
@@ -96,6 +97,7 @@ def test_people_get_a_table_with_bars(program: Program) -> None:
     assert startup.startswith("startup ")
 
 
+@pytest.mark.slow
 def test_each_kind_of_backlog_can_lie_about_by_itself(program: Program) -> None:
     kinds = [word for kind in KINDS for word in ("--kind", kind)]
     found = json.loads(program.call("bench", "backlog", *kinds, *SMALL, "--json").stdout)
@@ -177,6 +179,7 @@ def test_people_see_what_many_tenants_leave_of_one_tenants_rate(program: Program
     assert "of the default tenant:" in shown.output
 
 
+@pytest.mark.slow
 def test_people_see_each_shape_of_chains(program: Program) -> None:
     shown = program.call("bench", "chains", *SMALL, "--processes", "2")
     assert shown.exit_code == 0, shown.output

@@ -155,6 +155,7 @@ def test_a_forked_child_is_no_worker(program: Program, task: str, code: int) -> 
     assert worker.count("forked this process") == (0 if task == "exits" else 1)
 
 
+@pytest.mark.slow
 def test_a_job_that_stops_its_worker_for_longer_than_a_lease_is_parked_alone(
     program: Program,
 ) -> None:

@@ -29,6 +29,8 @@ from tests.postgres.cluster import fresh_database, shared_cluster
 from tests.postgres.versions import VERSIONS
 from windlass.stores.table.columns import COLUMNS
 
+pytestmark = pytest.mark.slow
+
 PAGE = DOCS / "guides" / "own-table.md"
 MARK = "skip because tests/docs/test_own_table_guide.py runs it on a server"
 PROGRAM = "example_jobs.py"

@@ -122,6 +122,11 @@ def link(ctx: Context, kind: str) -> Any:
         case "foreign handle":
             kept.append(ctx.start("part", {"number": 1}))
             return ctx.continue_with("after", {"said": "x"}, blockers=[kept[0]])
+        case "foreign continuation":
+            kept.append(ctx.continue_with("after", {"said": "x"}))
+            return kept[0]
+        case "in a list":
+            return [ctx.continue_with("after", {"said": "x"})]
     return None
 
 

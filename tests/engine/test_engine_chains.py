@@ -11,6 +11,7 @@ import pytest
 
 from tests.engine import process_tasks
 from tests.engine.engine_kit import Bench, virtual, wait_until
+from tests.patience import PATIENCE
 from windlass import (
     App,
     Chain,
@@ -273,6 +274,95 @@ async def test_a_handle_is_good_in_its_own_delivery_alone(bench: Bench) -> None:
     assert "only in the delivery that starts it" in (failed.error or "")
     with pytest.raises(ValidationError, match="is neither a chain nor the id of one"):
         await bench.app.client.add_job("x", blockers=kept)
+
+
+@pytest.mark.parametrize("how", ["coroutine", "thread", "transaction"])
+@virtual
+async def test_a_continuation_is_good_in_its_own_delivery_alone(bench: Bench, how: str) -> None:
+    """In another one, places for chains that start would mean other chains, or none at all."""
+    kept: list[Any] = []
+
+    @bench.app.task
+    async def first(ctx: Context) -> str:
+        kept.append(ctx.continue_with("after", blockers=[ctx.start("part")]))
+        return "kept"
+
+    @bench.app.task(name="coroutine", max_attempts=1)
+    async def coroutine(ctx: Context) -> object:
+        ctx.start("other part")
+        return kept[0]
+
+    @bench.app.task(name="thread", max_attempts=1)
+    def thread(ctx: SyncContext) -> object:
+        return Completed(kept[0])
+
+    @bench.app.task(name="transaction", max_attempts=1)
+    async def transaction(ctx: Context) -> None:
+        async with ctx.transaction() as tx:
+            await tx.complete(kept[0])
+
+    @bench.app.task
+    async def plain() -> None: ...
+
+    await bench.start(only=["first", how, "plain"])
+    await ended(bench, await first.astart())
+    failed = await ended(bench, await bench.app.client.start_chain(how))
+    assert failed.state is ChainState.FAILED
+    assert "only in the delivery that made it" in (failed.error or "")
+    job = await plain.aenqueue()
+    await wait_until(lambda: any(lease.job_id == job.id for lease, _, _ in bench.ledger.settled))
+    assert [job.task for job in await bench.app.client.list_jobs(state="ready")] == ["part"]
+
+
+@pytest.mark.parametrize("shape", ["list", "tuple", "dict", "Completed"])
+@virtual
+async def test_a_continuation_inside_something_else_fails_the_attempt(
+    bench: Bench, shape: str
+) -> None:
+    @bench.app.task(max_attempts=1)
+    async def t(ctx: Context) -> object:
+        made = ctx.continue_with("after")
+        match shape:
+            case "list":
+                return [made, made]
+            case "tuple":
+                return made, "done"
+            case "dict":
+                return {"next": made}
+            case _:
+                return Completed([made])
+
+    await bench.start(only=["t"])
+    failed = await ended(bench, await t.astart())
+    assert failed.state is ChainState.FAILED
+    assert "return it by itself, not inside a list" in (failed.error or "")
+
+
+@virtual
+async def test_arguments_beside_a_tasks_name_are_refused(bench: Bench) -> None:
+    @bench.app.task(max_attempts=1)
+    async def t(ctx: Context) -> object:
+        return ctx.continue_with("after", number=7)  # type: ignore[call-overload]
+
+    await bench.start(only=["t"])
+    assert 'one value: {"number": …}' in ((await ended(bench, await t.astart())).error or "")
+
+
+@pytest.mark.parametrize("value", [None, "done"])
+@virtual
+async def test_a_continuation_that_is_not_returned_is_told(
+    bench: Bench, caplog: pytest.LogCaptureFixture, value: object
+) -> None:
+    @bench.app.task
+    async def t(ctx: Context) -> object:
+        ctx.continue_with("after")
+        return value
+
+    await bench.start(only=["t"])
+    chain = await t.astart()
+    assert (await ended(bench, chain)).output == value
+    [told] = [record for record in caplog.records if "was not returned" in record.getMessage()]
+    assert told.__dict__["chain"] == chain.id
 
 
 @virtual
@@ -812,9 +902,45 @@ def test_a_process_sees_its_chain_and_its_blockers(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [("wrong payload", "unknown field `sung`"), ("not json", "must be JSON")]
+    ("kind", "said"),
+    [
+        ("wrong payload", "unknown field `sung`"),
+        ("not json", "must be JSON"),
+        ("in a list", "return it by itself, not inside a list"),
+    ],
 )
 def test_a_process_that_asks_for_what_cannot_be_fails_its_attempt(kind: str, said: str) -> None:
     chain, jobs = in_processes(kind)
     assert chain.error is not None and said in chain.error
     assert [job.task for job in jobs] == ["link"]
+
+
+@pytest.mark.parametrize("what", ["handle", "continuation"])
+def test_what_a_process_kept_from_another_delivery_is_refused(what: str) -> None:
+    async def main() -> list[Chain[Any]]:
+        async with App("memory://", grace=0.0) as app:
+            app.task(executor="process", name="link", max_attempts=1)(process_tasks.link)
+
+            @app.task
+            async def after(said: str) -> str:
+                return said
+
+            @app.task
+            async def part(number: int) -> int:
+                return number
+
+            runner = await app.run(handle_signals=False, concurrency=1)  # so in one child
+            try:
+                ends = []
+                for _ in range(2):
+                    chain = await app.client.start_chain("link", {"kind": f"foreign {what}"})
+                    ends.append(await app.client.wait_for_chain(chain.id, timeout=PATIENCE))
+                return ends
+            finally:
+                await runner.stop()
+
+    own, foreign = asyncio.run(main())
+    assert (own.state, own.output) == (ChainState.COMPLETED, "x")
+    assert foreign.state is ChainState.FAILED
+    said = {"handle": "the delivery that starts it", "continuation": "the delivery that made it"}
+    assert said[what] in (foreign.error or "")

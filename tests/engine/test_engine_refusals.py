@@ -25,10 +25,11 @@ class Picky(Ledger):
     def __init__(self, clock: Any) -> None:
         super().__init__(clock)
         self.disliked: Callable[[int], bool] = lambda job_id: False
+        self.error: Exception = StoreError("a trigger says no")
 
     async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
         if any(self.disliked(lease.job_id) for lease, _ in settlements):
-            raise StoreError("a trigger says no")
+            raise self.error
         return await super().settle(settlements)
 
 
@@ -39,11 +40,15 @@ def picky(bench: Bench) -> Picky:
     return store
 
 
+@pytest.mark.parametrize(
+    "error", [StoreError("a trigger says no"), IndexError("the store says no")], ids=repr
+)
 @virtual
 async def test_an_outcome_that_is_refused_holds_up_no_other(
-    bench: Bench, caplog: pytest.LogCaptureFixture
+    bench: Bench, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     store = picky(bench)
+    store.error = error
 
     @bench.app.task
     async def t() -> None: ...
@@ -57,7 +62,7 @@ async def test_an_outcome_that_is_refused_holds_up_no_other(
     assert all([await bench.gone(job) for job in others])
     assert (await bench.get(bad)).state is JobState.RUNNING
     told = [r.getMessage() for r in caplog.records if "is refused" in r.getMessage()]
-    assert len(told) == 1 and f"job {bad.id}" in told[0] and "a trigger says no" in told[0]
+    assert len(told) == 1 and f"job {bad.id}" in told[0] and "says no" in told[0]
     assert "does not answer" not in caplog.text
     store.disliked = lambda job_id: False
     await asyncio.sleep(5)

@@ -142,6 +142,7 @@ def test_a_second_sigterm_does_not_wait_for_the_grace_period(here: Place) -> Non
     assert here.counts()["ready"] == 1
 
 
+@pytest.mark.slow
 def test_a_users_long_transaction_resets_nothing(here: Place) -> None:
     """Five leases with the write lock held: every job runs once."""
     here.start(2, concurrency=4)

@@ -43,6 +43,7 @@ def here(tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
+@pytest.mark.slow
 def test_three_workers_fire_each_instant_once(here: Place) -> None:
     scenarios.minute_boundaries(here)
 

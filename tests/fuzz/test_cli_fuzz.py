@@ -18,6 +18,8 @@ from tests.cli.program import WINDLASS, WORK, Program
 from tests.fuzz.kit import fuzz
 from tests.fuzz.values import integers, json_like, texts
 
+pytestmark = pytest.mark.slow
+
 words = (
     texts.filter(lambda text: "\x00" not in text)  # no system passes one to a program
     | integers.map(str)

@@ -13,7 +13,10 @@ from tests.fuzz.kit import Site, fuzz, same_everywhere
 from tests.fuzz.values import floats, instants, integers, made, payloads, spans, texts, values
 from windlass import JobSpec, Next
 
-pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
+]
 """The workers beside use it, in threads of their own, while values are drawn."""
 
 OPTIONS: dict[str, st.SearchStrategy[Any]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from windlass.errors import CrontabError
 from windlass.model.cron import Schedule
 from windlass.model.cron.words import describe
 from windlass.store.schedules import jobs_at
+
+pytestmark = pytest.mark.slow
 
 NOW = 1_900_000_000_000_000
 OPTIONS = ["id", "fill", "fillmax", "max", "queue", "priority", "jobKey", "jobKeyMode", "tz"]

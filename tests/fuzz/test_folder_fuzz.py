@@ -15,6 +15,8 @@ from tests.fuzz.kit import fuzz, quiet_asyncio
 from windlass import App, JobState
 from windlass.errors import TaskError, WindlassError
 
+pytestmark = pytest.mark.slow
+
 NAMES = [
     *("hello.py", "a.b.py", "..py", " .py", "x y.py", "\u202eabc.py", "\udcff.py", "é.py", "-.py"),
     *("task", "hello", "hello.sh", "sub/hello.py", "_private.py", ".hidden.py", "class.py", "1.py"),

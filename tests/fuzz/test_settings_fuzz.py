@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from tests.fuzz.values import integers, made, texts, values
 from windlass import App
 from windlass.config import NAMES, Settings, load
 from windlass.errors import ConfigError, MissingExtraError, WindlassError
+
+pytestmark = pytest.mark.slow
 
 names = st.sampled_from(NAMES)
 TOML = (

@@ -20,6 +20,8 @@ from tests.postgres.cluster import Schema, fresh_schema, shared_cluster
 from windlass.model.payload import decode
 from windlass.stores.postgres.schema import prepare
 
+pytestmark = pytest.mark.slow
+
 REFUSALS = re.compile(r"GWB(ID|QN|JK|MA|KM)|WLPAY|22\w{3}|54\w{3}")
 """Ours, and what PostgreSQL itself says of values and limits (data exception, limit exceeded)."""
 no_nul = texts.filter(lambda text: "\x00" not in text and not re.search("[\ud800-\udfff]", text))

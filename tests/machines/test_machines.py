@@ -10,13 +10,13 @@ from tests.machines.run import run_programs
 RUNS = 15
 
 
-AT_ONCE = ("sqlite", "postgres-batches")
-"""The others are for `make test-all`."""
+WHEN = {"sqlite": (), "postgres-batches": (pytest.mark.slow,)}
+"""The others are for `make test-all` alone."""
 
 
 @pytest.mark.parametrize(
     "binding",
-    [pytest.param(it, marks=() if it in AT_ONCE else pytest.mark.rig) for it in BINDINGS],
+    [pytest.param(it, marks=WHEN.get(it, (pytest.mark.rig,))) for it in BINDINGS],
 )
 def test_a_store_answers_as_the_model_does(binding: str) -> None:
     run_programs(BINDINGS[binding], RUNS, seed=None)

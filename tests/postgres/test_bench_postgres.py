@@ -17,6 +17,8 @@ from windlass.cli.bench.limit_chains import Shape
 from windlass.cli.bench.limit_chains_postgres import PostgresChainLimit
 from windlass.cli.bench.site import Address
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("names", [NAMES[:4], NAMES[4:7], NAMES[7:]], ids="+".join)
 def test_every_scenario_has_its_names_and_numbers(pg18: Cluster, names: tuple[str, ...]) -> None:

@@ -205,6 +205,7 @@ def test_what_a_step_writes(made: Schema) -> None:
     assert step.scanned == last.scanned == 0
 
 
+@pytest.mark.slow
 def test_a_loop_costs_the_same_at_step_five_thousand(pg18: Cluster) -> None:
     """And so does looking at it."""
 

@@ -205,6 +205,7 @@ def test_options_become_settings(program: Program, monkeypatch: pytest.MonkeyPat
     assert (plain.listen, plain.prepared_statements, plain.migrate) == (True, True, "auto")
 
 
+@pytest.mark.slow
 def test_behind_a_transaction_pooler(program: Program, pg18: Cluster) -> None:
     with fresh_database(pg18) as url:
         name = str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])

@@ -26,6 +26,8 @@ from windlass.cli import cli
 from windlass.stores.postgres import graphile
 from windlass.stores.postgres.schema import prepare
 
+pytestmark = pytest.mark.slow
+
 SINCE_0_14 = """
 CREATE SCHEMA {s};
 CREATE TABLE {s}._private_tasks (

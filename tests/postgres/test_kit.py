@@ -33,6 +33,8 @@ from tests.postgres.pooler import POOLERS, TransactionPooler, pooler_named
 from tests.postgres.proxy import FaultProxy
 from tests.postgres.wire import message, startup_packet
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, fresh_database, shared_cluster
 from tests.postgres.proxy import FaultProxy
 from windlass import App, Context, JobState, Retry, SyncContext
@@ -29,7 +30,6 @@ from windlass.stores.postgres_connections import (
     transaction,
 )
 
-PATIENCE = 20.0
 KINDS = ["async def", "def"]
 
 
@@ -86,7 +86,7 @@ def make_app(url: str, **settings: Any) -> App:
 
 def run(app: App, body: Callable[[], Awaitable[Any]]) -> Any:
     async def whole() -> Any:
-        async with asyncio.timeout(3 * PATIENCE), app:
+        async with asyncio.timeout(PATIENCE), app:
             return await body()
 
     return asyncio.run(whole())
@@ -99,6 +99,10 @@ async def worked(app: App, task: Any, **payload: Any) -> Job:
     found = await app.client.get_job(job.id)
     assert found is not None
     return found
+
+
+def living(url: str, links: set[int]) -> int:
+    return len(ask(url, "SELECT pid FROM pg_stat_activity WHERE pid = ANY (%s)", list(links)))
 
 
 async def eventually(condition: Callable[[], Any]) -> None:
@@ -442,7 +446,7 @@ def test_a_server_that_is_being_restarted_fails_no_borrower() -> None:
                 asyncio.ensure_future(ahold(store, 1)),
             ]
             cluster.start()
-            async with asyncio.timeout(2 * PATIENCE):
+            async with asyncio.timeout(PATIENCE):
                 await asyncio.gather(*borrowers)
             await store.close()
 
@@ -455,23 +459,20 @@ def test_a_server_that_is_being_restarted_fails_no_borrower() -> None:
 def test_both_kinds_share_one_limit(url: str) -> None:
     """The server's connections are what is limited; a link of one kind makes way for another."""
 
-    def living(links: set[int]) -> int:
-        return len(ask(url, "SELECT pid FROM pg_stat_activity WHERE pid = ANY (%s)", list(links)))
-
     async def none_lives(links: set[int]) -> None:
-        await eventually(lambda: living(links) == 0)
+        await eventually(lambda: living(url, links) == 0)
 
     async def scenario() -> None:
         store = PostgresStore(url, listen=False, max_pool_size=2)
         await store.open()
         blocking = await asyncio.to_thread(hold, store, 2)
-        assert living(blocking) == 2
+        assert living(url, blocking) == 2
         for _ in range(2):
             awaited = await ahold(store, 2)
-            assert living(awaited) == 2
+            assert living(url, awaited) == 2
             await none_lives(blocking)
             blocking = await asyncio.to_thread(hold, store, 2)
-            assert living(blocking) == 2
+            assert living(url, blocking) == 2
             await none_lives(awaited)
         async with store.connection():
             threads = [asyncio.ensure_future(asyncio.to_thread(hold, store, 1)) for _ in range(3)]
@@ -537,18 +538,13 @@ def test_what_a_borrower_set_is_not_the_next_ones(url: str) -> None:
 
 def test_links_that_nobody_borrows_are_closed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "MAX_IDLE", 0.05)
-    links = (
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-        " AND application_name = 'handlers'"
-    )
 
     async def scenario() -> None:
-        store = PostgresStore(f"{url}&application_name=handlers", listen=False)
+        store = PostgresStore(url, listen=False)
         await store.open()
-        before = len(ask(url, links))
-        await ahold(store, 3)
-        await asyncio.to_thread(hold, store, 3)
-        await eventually(lambda: len(ask(url, links)) == before)
+        borrowed = await ahold(store, 3) | await asyncio.to_thread(hold, store, 3)
+        assert len(borrowed) >= 3
+        await eventually(lambda: living(url, borrowed) == 0)
         await store.close()
 
     asyncio.run(scenario())

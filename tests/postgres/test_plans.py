@@ -88,7 +88,9 @@ def _number(connection: psycopg.Connection[Any], statement: str, *values: Any) -
     return int(row[0])
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "size", [pytest.param(size, marks=pytest.mark.slow if size > 10_000 else ()) for size in SIZES]
+)
 @pytest.mark.parametrize("backlog", BACKLOGS)
 def test_a_claim_reads_what_it_returns(made: Schema, backlog: str, size: int) -> None:
     name = made.name
@@ -250,6 +252,7 @@ def test_a_paused_task_leaves_the_marks_of_others(made: Schema) -> None:
     assert taken == {job[0] for job in half if job[1] != "t0"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queues", [0, 50], ids=["free", "queued"])
 @pytest.mark.parametrize("held", [False, True], ids=["unvacuumed", "held snapshot"])
 def test_a_claim_does_not_read_what_was_claimed_before(

@@ -137,6 +137,7 @@ def nothing_sprang(request: pytest.FixtureRequest) -> Iterator[None]:
             assert not sprung(connection)
 
 
+@pytest.mark.slow
 def test_the_traps_are_good_ones(trapped: str) -> None:
     """What a function without a fixed search path does in this database."""
     with connected(trapped) as connection:

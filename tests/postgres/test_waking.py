@@ -112,6 +112,7 @@ WAYS = {
 """How another program schedules a job for a second from now, in SQL."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [*WAYS, "client", "transaction"])
 def test_a_job_that_another_program_schedules_for_soon_is_on_time(
     app: App, schema: Schema, way: str

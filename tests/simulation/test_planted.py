@@ -36,6 +36,7 @@ def test_a_planted_mistake_is_found(name: str) -> None:
     assert not clean.code, f"seed {report.plan.seed} fails without the mistake: {clean.violations}"
 
 
+@pytest.mark.slow
 def test_a_failure_is_made_short_and_can_be_run_again(tmp_path: Path) -> None:
     plant, said = PLANTED["answers by job"]
     file = tmp_path / "failure.json"

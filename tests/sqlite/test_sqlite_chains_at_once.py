@@ -18,6 +18,8 @@ from windlass.model.chain import ChainState
 from windlass.model.job import JobState
 from windlass.store.records import COMPLETE, ChainFilter, Complete, NewChain, NewJob
 
+pytestmark = pytest.mark.slow
+
 CHAINS = 200
 MERGES = 40
 BATCH = 7

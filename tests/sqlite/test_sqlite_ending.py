@@ -596,6 +596,7 @@ END_NOTHING = ("introduce", "find", "register", "change_schedule")
 """Rules of the machine that are left out, so that more of each program concerns ends."""
 
 
+@pytest.mark.slow
 def test_random_programs_end_no_job_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("psycopg")
     from tests.machines.machine import Machine

@@ -43,7 +43,7 @@ async def charge(ctx: Context, order: int) -> object:
         ctx.continue_with(ship.using(delay=60))  # type: ignore[call-overload]
     with pytest.raises(ValidationError):
         ctx.start(weigh, order=None)  # type: ignore[call-overload]
-    with pytest.raises(TypeError):
+    with pytest.raises(ValidationError):
         ctx.continue_with("ship", {"order": order}, dely=60)  # type: ignore[call-overload]
     return ctx.continue_with(ship.using(blockers=[part]), order, fast=True)
 

@@ -34,6 +34,8 @@ from windlass.stores.postgres import PostgresStore
 from windlass.stores.sqlite import SqliteStore
 from windlass.testing import FakeClock
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 SQLITE = {n: HERE / f"before_{n:04}.sqlite.sql" for n in (3, 4, 5)}
 BEFORE_TENANTS = (3, 4)

@@ -57,6 +57,8 @@ def instant_option(
 def parse_seconds(text: str, field: str) -> float:
     """`90`, `90s`, `5m`, `2h` or `3d`, in seconds."""
     match = _LENGTH.fullmatch(text.strip())
+    if match is None and _LENGTH.fullmatch(text.strip().removeprefix("-")):
+        raise DurationError(f"{field} must be at least 0, not {text}", field=field)
     if match is None:
         raise DurationError(
             f"{field} {text!r} is not a length of time; write seconds, or 90s, 5m, 2h, 3d",
@@ -81,7 +83,7 @@ def seconds_option(ctx: click.Context, param: click.Parameter, value: str | None
 def json_argument(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
     """The callback of an argument that is JSON; None where it was left out."""
     try:
-        return None if value is None else payload.decode(value)
+        return None if value is None else payload.decode(value, field=param.name or "payload")
     except ValidationError as error:
-        message = f"{error}; quote it for the shell, as in '{{\"id\": 7}}'"
+        message = f"""{error}; quote it for the shell, as in '{{"id": 7}}' or '"text"'"""
         raise click.BadParameter(message, ctx, param) from None

@@ -60,7 +60,7 @@ class ChainVerbs(Caller):
     # ── looking ──
 
     async def get_chain(self, id: int) -> Chain[Any] | None:
-        wanted = names.check_job(id)
+        wanted = names.check_job(id, kind="chain")
         return await (await self._opened()).get_chain(wanted, self._tenant())
 
     async def list_chains(
@@ -80,17 +80,17 @@ class ChainVerbs(Caller):
 
     async def chain_jobs(self, id: int) -> list[Job]:
         """The jobs of a chain that are still stored, in order; completed ones only where kept."""
-        wanted = names.check_job(id)
+        wanted = names.check_job(id, kind="chain")
         return await (await self._opened()).chain_jobs(wanted, self._tenant())
 
     async def blocked_jobs(self, id: int) -> list[Job]:
         """The jobs that wait for a chain, the newest first."""
-        wanted = names.check_job(id)
+        wanted = names.check_job(id, kind="chain")
         return await (await self._opened()).blocked_jobs(wanted, self._tenant())
 
     async def blockers(self, id: int) -> list[Chain[Any]]:
         """The chains that a job named as its blockers, in the order given."""
-        wanted = names.check_job(id)
+        wanted = names.check_job(id, kind="chain")
         return await (await self._opened()).blockers(wanted, self._tenant())
 
     async def wait_for_chain(self, id: int, timeout: float | timedelta | None = None) -> Chain[Any]:
@@ -99,7 +99,7 @@ class ChainVerbs(Caller):
         Raises ChainNotFoundError if there is no such chain, WaitTimeoutError after `timeout`
         seconds.
         """
-        wanted = names.check_job(id)
+        wanted = names.check_job(id, kind="chain")
         names.check_seconds(timeout, "timeout")
         store = await self._opened()
 
@@ -122,7 +122,7 @@ class ChainVerbs(Caller):
         A worker that runs the job is told, and its answer is lost. Raises ChainNotFoundError, and
         ChainClosedError if the chain is completed.
         """
-        wanted = names.check_job(id)
+        wanted = names.check_job(id, kind="chain")
         inherits: tuple[str, ...] = ()
         if then is None:
             text = None if output is None else payloads.encode_value(output, field="output")
@@ -144,20 +144,20 @@ class ChainVerbs(Caller):
     async def cancel_chains(self, ids: Sequence[int]) -> list[Chain[Any]]:
         """Cancel the current jobs of chains, all or none; those that run are told to stop, and
         their chains are cancelled when they do. ChainClosedError if one has ended."""
-        chosen = names.check_jobs(ids)
+        chosen = names.check_jobs(ids, "chain")
         return await (await self._opened()).cancel_chains(chosen, self._tenant())
 
     async def retry_chains(self, ids: Sequence[int]) -> list[Chain[Any]]:
         """Run the failed or cancelled jobs of chains again, all or none; jobs that failed because
         of them wait again. The chains that are open by it: one that was open, or has completed,
         stays as it is."""
-        chosen = names.check_jobs(ids)
+        chosen = names.check_jobs(ids, "chain")
         return await (await self._opened()).retry_chains(chosen, self._tenant())
 
     async def delete_chains(self, ids: Sequence[int], cascade: bool = False) -> list[Chain[Any]]:
         """Delete chains with their jobs, all or none; with `cascade` the chains that these jobs
         named as blockers, too. BlockerReferenceError if an open job outside needs one."""
-        chosen = names.check_jobs(ids)
+        chosen = names.check_jobs(ids, "chain")
         if not isinstance(cascade, bool):
             raise ValidationError(
                 f"cascade must be True or False, not {names.brief(cascade)}", field="cascade"

@@ -27,7 +27,7 @@ from windlass.observe import logs
 from windlass.store.records import Note
 from windlass.tasks.abort import Abort
 from windlass.tasks.context import SyncContext
-from windlass.tasks.continuing import not_json
+from windlass.tasks.continuing import Continuation, not_json, require_own
 from windlass.tasks.folder import load_file
 from windlass.tasks.options import TaskOptions
 from windlass.tasks.task import Task, make_task
@@ -131,7 +131,7 @@ def _find(ref: wire.FunctionRef) -> Callable[..., Any]:
 def _returned(value: Any, context: ChildContext) -> wire.Returned:
     match value:
         case Completed(value=InParent() as going_on):
-            return wire.Returned("Continuation", going_on.place)
+            return wire.Returned("Continuation", context.place_of(going_on))
         case Completed():
             return _with_output("Completed", value.value, context)
         case Failed():
@@ -141,7 +141,7 @@ def _returned(value: Any, context: ChildContext) -> wire.Returned:
         case Abandon():
             return wire.Returned("Abandon", None)
         case InParent():
-            return wire.Returned("Continuation", value.place)
+            return wire.Returned("Continuation", context.place_of(value))
         case _:
             return _with_output("", value, context)
 
@@ -183,10 +183,18 @@ def _raised(error: BaseException) -> wire.Raised:
     )
 
 
-class InParent(msgspec.Struct, frozen=True):
-    """A continuation that the worker has checked and remembers by this number."""
+class InParent:
+    """A continuation that the worker has checked and remembers by this number, for one delivery."""
 
-    place: int
+    not_json_because = Continuation.not_json_because
+
+    def __init__(self, delivery: object, place: int) -> None:
+        self._delivery = delivery
+        self._place = place
+
+    def place_in(self, delivery: object) -> int:
+        require_own(self._delivery, delivery)
+        return self._place
 
 
 class _Delivery:
@@ -196,6 +204,7 @@ class _Delivery:
         self.lease = call.lease
         self.abort = Abort()
         self.keep: float | None = None
+        self.may_go_on = False
         self.starts: list[Any] | None = None
         self.blockers = call.blockers
         self._line = line
@@ -231,7 +240,11 @@ class ChildContext(SyncContext):
         return [msgspec.convert(job, Job) for job in answer.jobs or ()]
 
     def _prepare_next(self, spec: JobSpec) -> Any:
-        return InParent(self._go_on(spec, starts=False))
+        return InParent(self._delivery, self._go_on(spec, starts=False))
+
+    def place_of(self, continuation: InParent) -> int:
+        """Raises ValidationError for one that another delivery made."""
+        return continuation.place_in(self._delivery)
 
     def _prepare_start(self, spec: JobSpec) -> int:
         return self._go_on(spec, starts=True)

@@ -58,6 +58,8 @@ class Delivery(msgspec.Struct, eq=False):
     `completion` is how the handler's own transaction completes the job, from when it says so and as
     long as that transaction is not undone.
 
+    `may_go_on` is set once its handler has made what its chain could go on with.
+
     `starts` are chains that its handler starts, and `blockers` the chains that its job waited for,
     where the lease does not have them.
 
@@ -84,6 +86,7 @@ class Delivery(msgspec.Struct, eq=False):
     remains: asyncio.Future[Any] | None = None
     hooked: asyncio.Future[None] | None = None
     completion: Complete | None = None
+    may_go_on: bool = False
     starts: list[NewChain] | None = None
     blockers: Sequence[Chain[Any]] | None = None
     extension: float | None = None

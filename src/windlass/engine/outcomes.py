@@ -11,14 +11,14 @@ from typing import Any
 from windlass.clock import Clock, to_micros
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import TaskPlan
-from windlass.errors import PayloadError, Poison, RetryAfter, RetryAt
+from windlass.errors import PayloadError, Poison, RetryAfter, RetryAt, ValidationError
 from windlass.model import payload as payloads
 from windlass.model.names import LONGEST
 from windlass.model.outcome import Abandon, Completed, Failed, Nack, clip, describe
 from windlass.model.retry import DEFAULT_RETRY
 from windlass.store.records import CANCEL, RELEASE, Fail, Outcome
 from windlass.tasks.abort import AbortReason
-from windlass.tasks.continuing import Continuation, completion, not_json
+from windlass.tasks.continuing import UNUSED, Continuation, completion, not_json
 
 Complain = Callable[..., None]
 """Takes the delivery it is about, a message and its values."""
@@ -98,10 +98,19 @@ def _bounded(seconds: float) -> float:
     return min(seconds, LONGEST) if seconds > 0 else 0.0
 
 
-def from_nothing(delivery: Delivery, plan: TaskPlan) -> Outcome:
+def from_nothing(delivery: Delivery, plan: TaskPlan, complain: Complain) -> Outcome:
     """The outcome of a handler that returned None, as most do."""
     starts = delivery.starts
-    return plan.complete if starts is None else completion(None, None, plan.keep, starts)
+    if starts is None:
+        return plan.complete
+    _tell_unused(delivery, complain)
+    return completion(None, None, plan.keep, starts)
+
+
+def _tell_unused(delivery: Delivery, complain: Complain) -> None:
+    """Say so where a chain ends although its handler made something to go on with."""
+    if delivery.may_go_on and delivery.completion is None:
+        complain(delivery, UNUSED)
 
 
 def refused(reason: str, delivery: Delivery, plan: TaskPlan, complain: Complain) -> Outcome:
@@ -114,26 +123,31 @@ def _completed(value: Any, delivery: Delivery, plan: TaskPlan, complain: Complai
     """An output is encoded only where it is kept: with the job, or with its chain. One that is not
     JSON costs the output alone, or in a chain the attempt, because others may wait for it."""
     if value is None:
-        return from_nothing(delivery, plan)
+        return from_nothing(delivery, plan, complain)
     if isinstance(value, Continuation):
+        try:
+            next_job = value.job_in(delivery)
+        except ValidationError as error:
+            return refused(str(error), delivery, plan, complain)
         if delivery.settled_inside:
             complain(
                 delivery,
                 "the job had completed in its transaction, so its chain does not go on with what"
                 " it returned; give that to tx.complete(…)",
             )
-        return completion(value, None, plan.keep, delivery.starts)
+        return completion(next_job, None, plan.keep, delivery.starts)
     keep = plan.keep if delivery.lease.keep is None else delivery.lease.keep
     is_in_chain = delivery.lease.chain is not None
     if not keep and not is_in_chain:
-        return from_nothing(delivery, plan)
+        return from_nothing(delivery, plan, complain)
     try:
         text = payloads.encode_value(value, field="output")
     except PayloadError as error:
         if is_in_chain:
             return refused(not_json(error), delivery, plan, complain)
         complain(delivery, "the job is done, but its output cannot be kept: %s", error)
-        return from_nothing(delivery, plan)
+        return from_nothing(delivery, plan, complain)
+    _tell_unused(delivery, complain)
     return completion(None, text, plan.keep, delivery.starts)
 
 

@@ -209,7 +209,7 @@ class Settler:
                 return settled + [Settled(Verdict.LOST)] * len(left)
             except Exception as error:  # whatever it is: giving up would leave the jobs running
                 if size == 1 and _is_refusal(error):
-                    # The database is there and will not have this one: the others go on.
+                    # The store is there and will not have this one: the others go on.
                     self._tell_refused(left.pop(0), error)
                     settled.append(Settled(Verdict.BUSY))
                     continue
@@ -275,7 +275,14 @@ class Settler:
         return DONE if has_gone_on else answer
 
 
+_MISTAKES = ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError
+"""What a store raises that met an outcome which it cannot write: no outage passes so."""
+
+
 def _is_refusal(error: Exception) -> bool:
-    """Whether the database answered, and said no: a constraint, say, or a trigger of the user's."""
+    """Whether the database answered, and said no: a constraint, say, or a trigger of the user's; or
+    the store could not make sense of an outcome."""
     passes = StoreUnavailableError, StoreBusyError
-    return isinstance(error, StoreError) and not isinstance(error, passes)
+    if isinstance(error, StoreError):
+        return not isinstance(error, passes)
+    return isinstance(error, _MISTAKES)

@@ -357,7 +357,7 @@ class Slots:
                 if forking.lives != self._life:
                     forking.leave(delivery.title)
                 if result is None:
-                    outcome = outcomes.from_nothing(delivery, plan)
+                    outcome = outcomes.from_nothing(delivery, plan, self._complain)
                 elif isinstance(result, Waiting) or outcomes.is_batch(result, delivery):
                     return self._go_on(delivery, plan, task, result, variables), last
                 else:
@@ -400,7 +400,7 @@ class Slots:
                 await asyncio.sleep(0)  # there may be no results, and then nothing below waits
             outcome: Outcome
             if result is None:
-                outcome = outcomes.from_nothing(delivery, plan)
+                outcome = outcomes.from_nothing(delivery, plan, self._complain)
             elif outcomes.is_batch(result, delivery):
                 outcome = await outcomes.from_batch(
                     result, delivery, plan, self._complain, variables

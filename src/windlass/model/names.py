@@ -105,13 +105,13 @@ def check_workers(ids: object) -> tuple[str, ...]:
     return tuple(_name(worker, "ids", MAX_WORKER, errors.ValidationError) for worker in ids)
 
 
-def check_jobs(ids: object) -> tuple[int, ...]:
-    """Ids of jobs, from anything that can be read once."""
+def check_jobs(ids: object, kind: str = "job") -> tuple[int, ...]:
+    """Ids of jobs, or of chains, from anything that can be read once."""
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise errors.ValidationError(
-            f"ids must be a list of job ids, not {brief(ids)}", field="ids"
+            f"ids must be a list of {kind} ids, not {brief(ids)}", field="ids"
         )
-    return tuple(check_job(job_id, "ids") for job_id in ids)
+    return tuple(check_job(job_id, "ids", kind) for job_id in ids)
 
 
 def check_blockers(blockers: object) -> tuple[int, ...]:
@@ -151,11 +151,16 @@ def check_on_blocker_failure(choice: object) -> OnBlockerFailure | None:
     )
 
 
-def check_job(job_id: object, field: str = "id") -> int:
+def check_job(job_id: object, field: str = "id", kind: str = "job") -> int:
+    """`kind` is what has the id: a job, or a chain."""
     if isinstance(job_id, bool) or not isinstance(job_id, int):
-        raise errors.ValidationError(f"{brief(job_id)} is not a job id", field=field)
+        raise errors.ValidationError(
+            f"{brief(job_id)} is not a {kind} id, which is a whole number", field=field
+        )
     if not 0 <= job_id < 2**63:
-        raise errors.ValidationError(f"{brief(job_id)} is out of range for a job id", field=field)
+        raise errors.ValidationError(
+            f"{brief(job_id)} is out of range for a {kind} id", field=field
+        )
     return int.__int__(job_id)  # a plain one, whatever a class of the caller's makes of it
 
 

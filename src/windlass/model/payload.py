@@ -32,7 +32,10 @@ def _encode_foreign(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
-    raise TypeError(f"{type(value).__name__} is not JSON; send numbers, text, lists and dicts")
+    why = getattr(value, "not_json_because", None)
+    raise TypeError(
+        why or f"{type(value).__name__} is not JSON; send numbers, text, lists and dicts"
+    )
 
 
 def decode_foreign(kind: type, value: Any) -> Any:

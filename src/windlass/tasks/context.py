@@ -200,7 +200,9 @@ class Context:
         with payloads_of_others:
             new, inherits = self._around.producer.prepare_next(_without_blockers(spec))
         new.blockers = self._references(spec)
-        return Continuation(inherit(new, inherits, self._delivery.lease))
+        delivery = self._delivery
+        delivery.may_go_on, delivery.starts = True, delivery.starts or []
+        return Continuation(delivery, inherit(new, inherits, delivery.lease))
 
     def _prepare_start(self, spec: JobSpec) -> int:
         """Its place among the chains of this delivery: -1 is the first."""

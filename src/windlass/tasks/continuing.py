@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import replace
 
 from windlass.errors import PayloadError, ValidationError
@@ -21,16 +20,46 @@ if TYPE_CHECKING:
     from windlass.tasks.task import BoundTask, Task
 
 
-class Continuation(msgspec.Struct, frozen=True):
-    """The job with which a chain goes on. It counts when the handler returns it, or gives it to
-    `tx.complete(…)`."""
+_ALONE = "return it by itself, not inside a list, a tuple or a dict"
 
-    job: NewJob
+
+class Continuation:
+    """The job with which a chain goes on. It counts when the handler of the same delivery returns
+    it, by itself, or gives it to `tx.complete(…)`."""
+
+    not_json_because = f"what ctx.continue_with made is no output; {_ALONE}"
+
+    def __init__(self, delivery: object, job: NewJob) -> None:
+        self._delivery = delivery
+        self._job = job
+
+    def job_in(self, delivery: object) -> NewJob:
+        """The next job; its places for chains that start with it mean those of its delivery."""
+        require_own(self._delivery, delivery)
+        return self._job
+
+
+def require_own(made_in: object, delivery: object) -> None:
+    """Raises ValidationError for what `ctx.continue_with` made in another delivery."""
+    if made_in is not delivery:
+        raise ValidationError(
+            "what ctx.continue_with made is good only in the delivery that made it; call"
+            " ctx.continue_with again for each",
+            field="continuation",
+        )
+
+
+UNUSED = (
+    "ctx.continue_with was called, but its chain does not go on, because what it made was not"
+    f" returned; {_ALONE}"
+)
 
 
 class StartedChain:
     """A chain that starts when this delivery completes. It is good as a blocker of what the same
     delivery goes on with or starts, and for nothing else."""
+
+    not_json_because = "a chain from ctx.start is no output; it is good as a blocker"
 
     def __init__(self, delivery: object, place: int) -> None:
         self._delivery = delivery
@@ -43,8 +72,8 @@ class StartedChain:
         """-1 is the first chain of its delivery, -2 the second."""
         if self._delivery is not delivery:
             raise ValidationError(
-                "a chain from ctx.start is a blocker only in the delivery that starts it;"
-                " elsewhere name the chain's id",
+                "a chain from ctx.start is a blocker only in the delivery that starts it, for"
+                " ctx.start and ctx.continue_with; elsewhere give the id of a chain that is there",
                 field="blockers",
             )
         return self._place
@@ -61,6 +90,13 @@ def asked(
         if len(args) > 1:
             raise ValidationError(
                 "a task by its name takes one payload; options go by keyword", field="payload"
+            )
+        if unknown := kwargs.keys() - JobSpec.__struct_fields__:
+            name = min(unknown)
+            raise ValidationError(
+                f"{name} is no option of a job; by its name a task takes its payload as one value:"
+                f' {{"{name}": …}}',
+                field=name,
             )
         payload = args[0] if args else None
         spec = JobSpec(task=task, payload=payload, **kwargs)
@@ -96,7 +132,7 @@ class _PayloadsOfOthers:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, PayloadError):
-            raise ValidationError(str(error), field=error.field) from error
+            raise ValidationError(str(error), field=error.field) from None
 
 
 payloads_of_others = _PayloadsOfOthers()
@@ -108,18 +144,13 @@ def not_json(error: Exception) -> str:
 
 
 def completion(
-    value: Continuation | None,
+    next_job: NewJob | None,
     output: str | None,
     keep: float | None,
     starts: Sequence[NewChain] | None,
 ) -> Complete:
     """How a delivery completes that goes on, or starts chains, or both."""
-    return Complete(
-        output=output,
-        keep=keep,
-        next=None if value is None else value.job,
-        starts=tuple(starts or ()),
-    )
+    return Complete(output=output, keep=keep, next=next_job, starts=tuple(starts or ()))
 
 
 def inherit(new: NewJob, inherits: Sequence[str], lease: Lease) -> NewJob:

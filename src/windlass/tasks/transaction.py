@@ -23,6 +23,8 @@ class Completable(Protocol):
     lease: Lease
     keep: float | None
     """How long the completed job is kept where the job itself does not say."""
+    may_go_on: bool
+    """Whether its handler has made what its chain could go on with."""
     starts: list[NewChain] | None
     """Chains that start when the delivery completes."""
     completion: Complete | None
@@ -154,12 +156,12 @@ class SyncTransaction:
     def complete(self, output: Any = None) -> None:
         """Complete the job when this block commits, with this output or by what
         `ctx.continue_with` returned; LeaseLostError if it is no longer ours."""
-        going_on = output if isinstance(output, Continuation) else None
-        is_output = output is not None and going_on is None
+        delivery = self._delivery
+        next_job = output.job_in(delivery) if isinstance(output, Continuation) else None
+        is_output = output is not None and next_job is None
         with payloads_of_others:  # one that is not JSON costs the attempt, not the job
             text = payloads.encode_value(output, field="output") if is_output else None
-        delivery = self._delivery
-        outcome = completion(going_on, text, delivery.keep, delivery.starts)
+        outcome = completion(next_job, text, delivery.keep, delivery.starts)
         self._inner.complete(outcome)
         delivery.completion = outcome
         self.is_completing = True

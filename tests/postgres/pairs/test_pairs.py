@@ -25,7 +25,7 @@ from windlass.stores.postgres import PostgresStore
 
 PAUSE = 0.001
 QUICK = ("claim", "settle fail")
-"""The forms that are stopped in `make test`; all are in `make test-all`."""
+"""The forms that are stopped at once; the others are for `make test-all`."""
 
 
 @pytest.fixture(scope="module")
