@@ -226,6 +226,12 @@ class Client(ChainVerbs):
         chosen = names.check_jobs(ids)
         return await (await self._opened()).cancel(chosen, self._tenant())
 
+    async def delete_jobs(self, ids: Sequence[int]) -> list[Job]:
+        """Delete jobs, finished ones too; running ones and jobs of open chains are skipped. The
+        answer is the jobs as they were."""
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).delete(chosen, self._tenant())
+
     async def force_unlock_workers(self, ids: Sequence[str]) -> list[Job]:
         """Treat these workers as dead now, and put their jobs back.
 
