@@ -1,4 +1,4 @@
--- Add the jobs of each request if and only if none was added under its key in the last `_kept` seconds.
+-- Add the jobs of each request if and only if none was added under its key while requests are remembered.
 -- A request is at its place in `_tenants`, `_keys` and `_digests`, and has so many of `_jobs` as `_counts`
 -- says; these are as `_add_jobs` has them, those of the first request first. `_is_keyed` says that some have
 -- keys, or wait for chains. Answers a JSON array with an object for each request, as
@@ -13,14 +13,14 @@
 -- transaction sees a row without ids, so those are its own.
 CREATE OR REPLACE FUNCTION {schema}._enqueue_once(
   _tenants text[], _keys text[], _digests text[], _counts integer[], _jobs json,
-  _is_keyed boolean, _kept float8, _by bigint, _now timestamptz DEFAULT NULL
+  _is_keyed boolean, _by bigint, _now timestamptz DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
-  old timestamptz := at - make_interval(secs => _kept);
+  old timestamptz := at - {requests_kept};
   written bigint[];
   owners bigint[];
   numbers bigint[];
