@@ -51,10 +51,11 @@ _ENQUEUE_KEYED = (
 _ENQUEUE_LINKED = "SELECT jobs FROM {schema}._enqueue(%s, true, %s)"
 
 _ENQUEUE_ONCE = (
-    "SELECT asked.answer FROM (SELECT pg_catalog.set_config('lock_timeout', %s, true)) AS s (wait)"
+    "SELECT asked.answers, asked.rows"
+    " FROM (SELECT pg_catalog.set_config('lock_timeout', %s, true)) AS s (wait)"
     " CROSS JOIN LATERAL {schema}._enqueue_once("
     "CASE WHEN s.wait IS NOT NULL THEN %s::text[] END, %s::text[], %s::text[], %s::integer[],"
-    " %s::json, %s, %s::bigint, %s) AS asked (answer)"
+    " %s::json, %s, %s::bigint, %s) AS asked"
 )
 
 _START = (
@@ -150,8 +151,8 @@ class Adding:
         wait: float,
     ) -> list[Requested]:
         values = [_milliseconds(wait), *once_values(requests), by, self._calls.now]
-        [text] = self._calls.fetch_row(connection, _ENQUEUE_ONCE, *values)
-        return decode_requested(text)
+        answers, rows = self._calls.fetch_row(connection, _ENQUEUE_ONCE, *values)
+        return decode_requested(answers, rows or "[]")
 
     # ── chains ──
 
