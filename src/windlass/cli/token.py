@@ -160,9 +160,7 @@ def revoke(place: Place, name: str, as_json: bool) -> None:
 
     found = place.use(work)
     if found is None:
-        raise CommandFailed(
-            f"there is no token called {name!r}; windlass token list shows them"
-        )
+        raise CommandFailed(f"there is no token called {name!r}; windlass token list shows them")
     if as_json:
         print_json(_shown(found))
     else:

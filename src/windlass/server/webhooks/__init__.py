@@ -11,8 +11,8 @@ transport   an HTTP transport that connects to the very address that was checked
 An end is posted at least once: the server may be killed after the answer came and before it is
 written down. `webhook-id` is the same each time, so receivers can tell.
 
-Addresses are a way into the server's own network for every caller that may add jobs. A check of the URL is
-no protection: names lead where their owners like, and elsewhere a second later. So a name is
-resolved once, what comes of it is checked, and the connection is made to that. No proxy of the
-environment is used, and no redirect is followed.
+Every producer chooses addresses, so webhooks are a way into the server's own network. A
+check of the URL is no protection: names lead where their owners like, and elsewhere a second later.
+So a name is resolved once, what comes of it is checked, and the connection is made to that. No
+proxy of the environment is used, and no redirect is followed.
 """
