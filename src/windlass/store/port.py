@@ -364,6 +364,10 @@ class Store(WorkStore, Roster, ChainStore, Protocol):
     async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         """Failed, cancelled and scheduled jobs run again now, with all their attempts."""
 
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        """Take jobs out of the database in whatever state, completed ones that are kept too; the
+        jobs as they were. Jobs of open chains are skipped: `delete_chains` is for these."""
+
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         """Delete the job with that key; one that runs loses its key and will not run again."""
 

@@ -710,6 +710,23 @@ class MemoryStore:
         over = [row for row in known if row.state.is_final and sees(tenant, row)]
         self._chaining(self._start()).check_retry(over)
 
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        with self._lock:
+            now = self._start()
+            found = [
+                self._rows.get(job_id) or self._history.get(job_id) for job_id in dict.fromkeys(ids)
+            ]
+            rows = [row for row in found if row and sees(tenant, row) and self._may_delete(row)]
+            for row in rows:
+                self._ended(row, now, is_removed=True)
+        self._hint()
+        return [row.job() for row in rows]
+
+    def _may_delete(self, row: Row) -> bool:
+        chain = None if row.chain is None else self._book.chain(row.chain)
+        is_open = chain is not None and chain.state is ChainState.OPEN
+        return row.state in rules.TOUCHED_BY["delete"] and not is_open
+
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         with self._lock:
             now = self._start()

@@ -473,6 +473,9 @@ class SqliteStore:
     async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         return await self._change(lambda db, now: admin.retry(db, ids, tenant, now), len(ids))
 
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return await self._change(lambda db, now: admin.delete(db, ids, tenant, now), len(ids))
+
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         row: Row | None = await self._submit(lambda db, now: admin.remove(db, key, tenant, now))
         return None if row is None else row.job()

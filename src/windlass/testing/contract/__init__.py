@@ -50,6 +50,7 @@ from windlass.testing.contract import (
     strict,
     tenants,
     transactions,
+    webhooks,
 )
 from windlass.testing.contract.case import Case, StoreFactory, run
 from windlass.testing.contract.kit import Kit
@@ -87,6 +88,7 @@ _GROUPS = (
     chain_keys,
     chain_operators,
     chains_at_once,
+    webhooks,
 )
 
 
