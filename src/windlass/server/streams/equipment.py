@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from windlass.server.service import Service
 from windlass.server.streams.additions import Additions
@@ -13,6 +12,7 @@ from windlass.server.streams.keeping import Keeping
 from windlass.server.streams.rulings import Rulings
 from windlass.server.streams.settlements import Settlements
 from windlass.server.streams.shared import Shared
+from windlass.server.webhooks.addresses import check_address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,13 @@ async def open_works(service: Service) -> Works:
     return Works(settlements=settlements, dispatcher=dispatcher, deliveries=deliveries)
 
 
-def make_shared(service: Service, works: Works, check_webhook: Any) -> Shared:
+def make_shared(service: Service, works: Works) -> Shared:
     settings = service.app.settings
+    allowed = service.settings.webhook_allow
+
+    def check_webhook(url: str) -> None:
+        check_address(url, allowed)
+
     keeping = Keeping(
         service.store,
         works.settlements,

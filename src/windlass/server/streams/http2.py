@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import zttp
@@ -56,9 +56,7 @@ class Http2Connection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(
-        self, methods: Mapping[bytes, Method], connections: set[Http2Connection]
-    ) -> None:
+    def __init__(self, methods: Mapping[bytes, Method], connections: set[Http2Connection]) -> None:
         self._methods = methods
         self._connections = connections
         self._loop = asyncio.get_running_loop()
@@ -552,5 +550,3 @@ class Http2Server:
         while self._connections:
             await asyncio.wait([connection.closed for connection in self._connections])
         self._server = None
-
-

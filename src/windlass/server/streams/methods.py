@@ -15,9 +15,7 @@ PRODUCERS = ("windlass.v1.Producer", "producerpb.ProducerStream")
 
 def methods(shared: Shared) -> dict[str, Method]:
     """By path."""
-    worker = Method(
-        WorkerEvent.FromString, lambda edge, peer: WorkerSession(shared, edge, peer)
-    )
+    worker = Method(WorkerEvent.FromString, lambda edge, peer: WorkerSession(shared, edge, peer))
     producer = Method(
         ProducerEvent.FromString, lambda edge, peer: ProducerSession(shared, edge, peer)
     )

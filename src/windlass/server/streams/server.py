@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 from collections.abc import Mapping
 from typing import Protocol
@@ -79,10 +80,11 @@ async def start(
     *,
     works: Works | None = None,
     transport: str | None = None,
-    reuse_port: bool = False,
+    reuse_port: bool = hasattr(socket, "SO_REUSEPORT"),
 ) -> StreamServer:
     """Serve streams; port 0 lets the system choose one. `works` are those that other surfaces use,
-    too; without them the streams have some of their own, and close them."""
+    too; without them the streams have some of their own, and close them. The port may be shared
+    with other processes."""
     own = None if works is not None else await open_works(service)
     shared = make_shared(service, works or own)  # type: ignore[arg-type]
     shared.keeping.start()

@@ -11,7 +11,6 @@ from typing import Any
 
 from google.protobuf import descriptor_pool, timestamp_pb2
 from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
@@ -113,11 +112,11 @@ class Reflection(_Plain):
     def half_closed(self) -> None:
         self._finish(Status.OK)
 
-    def _answer(self, request: Any) -> Message:
-        answer = reflection_pb2.ServerReflectionResponse(
+    def _answer(self, request: Any) -> Any:
+        answer: Any = reflection_pb2.ServerReflectionResponse(
             valid_host=request.host, original_request=request
         )
-        pool = descriptor_pool.Default()
+        pool = descriptor_pool.Default()  # type: ignore[no-untyped-call]
         try:
             match request.WhichOneof("message_request"):
                 case "list_services":
