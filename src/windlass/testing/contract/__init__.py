@@ -46,6 +46,7 @@ from windlass.testing.contract import (
     schedules,
     schedules_at_once,
     schedules_fire,
+    server,
     settle,
     strict,
     tenants,
@@ -89,6 +90,7 @@ _GROUPS = (
     chain_operators,
     chains_at_once,
     webhooks,
+    server,
 )
 
 

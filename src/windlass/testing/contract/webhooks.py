@@ -482,7 +482,7 @@ async def a_job_that_is_added_behind_a_failed_chain(kit: Kit, which: str) -> Non
     """It fails at once, and that is its end."""
     chain = await kit.start()
     await kit.fail(await kit.take(), final=True)
-    waiting = {"meta": META, "blockers": (chain.id,)}
+    waiting: dict[str, Any] = {"meta": META, "blockers": (chain.id,)}
     if which == "job":
         job_id = (await kit.add(**waiting)).id
     elif which == "chain":
