@@ -28,8 +28,12 @@ async def show_job(client: Client, id: int) -> ShownJob | None:
 
 
 async def with_blockers(client: Client, job: Job) -> ShownJob:
-    blockers = await client.blockers(job.id) if job.blockers_total else []
-    return ShownJob(*msgspec.structs.astuple(job), blockers=blockers)
+    return shown(job, await client.blockers(job.id) if job.blockers_total else ())
+
+
+def shown(job: Job, blockers: Sequence[Chain[Any]]) -> ShownJob:
+    fields: dict[str, Any] = msgspec.structs.asdict(job)
+    return ShownJob(**fields, blockers=blockers)
 
 
 async def change_all(

@@ -49,7 +49,7 @@ class Specs(msgspec.Struct, forbid_unknown_fields=True):
     body=Either(Spec, Specs, "jobs"),
     limit=BULK,
     answers={201: Answer(ShownJob | Jobs, "The job; or the jobs, in the order given.")},
-    problems=(409, 410, 413),
+    problems=(Kind.KEY_REUSED, Kind.GONE),
     headers=(KEY,),
 )
 async def add_jobs(call: Call[Nothing, Spec | Specs]) -> Reply:

@@ -8,7 +8,6 @@ which a client notices, and what was answered has happened.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 from windlass.client.showing import change_all
 from windlass.model.job import Job
@@ -60,7 +59,8 @@ async def _change_all(call: Call[Nothing, Filter], verb: Verb) -> Streamed:
             Kind.INVALID, "the filter is empty; name a state, task, queue or key of the jobs"
         )
     batches = change_all(call.seen, words, verb)
-    first = await anext(batches, [])
+    nothing: list[Job] = []
+    first = await anext(batches, nothing)
     return Streamed(_written(first, batches))
 
 
@@ -74,5 +74,3 @@ async def _written(first: list[Job], rest: AsyncIterator[list[Job]]) -> AsyncIte
             is_first = False
         batch = await anext(rest, None)
     yield b'],"next":null}'
-
-

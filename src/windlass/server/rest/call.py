@@ -11,7 +11,7 @@ from litestar import Request
 from windlass.client import Client
 from windlass.server.identity import Identity
 from windlass.server.rest.problems import Kind, Refused
-from windlass.server.rest.seams import Service
+from windlass.server.rest.shared import Shared
 
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -24,7 +24,7 @@ class Call(Generic[Q, B]):
 
     def __init__(
         self,
-        service: Service,
+        shared: Shared,
         request: Request[Any, Any, Any],
         identity: Identity,
         tenant: str | None,
@@ -33,7 +33,9 @@ class Call(Generic[Q, B]):
         body: B,
     ) -> None:
         """`tenant` is the one an admin has named, `names` what stands in the path."""
-        self.service = service
+        self.service = shared.service
+        self.results = shared.results
+        self.renewals = shared.renewals
         self.request = request
         self.identity = identity
         self.tenant = tenant
@@ -59,7 +61,7 @@ class Call(Generic[Q, B]):
     @cached_property
     def own(self) -> Client:
         """For what is added, and what is meant by a name: keys, queues, tasks, schedules."""
-        return self.service.client(self.identity, self.owns)
+        return self.service.own_client(self.identity, self.tenant)
 
     @property
     def id(self) -> int:

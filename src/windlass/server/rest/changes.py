@@ -49,7 +49,12 @@ class ByKey(msgspec.Struct, forbid_unknown_fields=True):
     key: Annotated[Key, Meta(description="The job's key.")]
 
 
-@routes.post("/v1/jobs/{id}/cancel", Power.OPERATE, answers=_CHANGED, problems=(404, 409))
+@routes.post(
+    "/v1/jobs/{id}/cancel",
+    Power.OPERATE,
+    answers=_CHANGED,
+    problems=(Kind.NOT_FOUND, Kind.CONFLICT),
+)
 async def cancel_job(call: Call[Nothing, Nothing]) -> ShownJob:
     """Cancel a job.
 
@@ -58,14 +63,21 @@ async def cancel_job(call: Call[Nothing, Nothing]) -> ShownJob:
     return await _change(call, call.seen.cancel_jobs, "only jobs that have not ended can be")
 
 
-@routes.post("/v1/jobs/{id}/retry", Power.OPERATE, answers=_CHANGED, problems=(404, 409))
+@routes.post(
+    "/v1/jobs/{id}/retry", Power.OPERATE, answers=_CHANGED, problems=(Kind.NOT_FOUND, Kind.CONFLICT)
+)
 async def retry_job(call: Call[Nothing, Nothing]) -> ShownJob:
     """Run a failed, cancelled or scheduled job now, with all its attempts."""
     needed = "failed, cancelled and scheduled jobs can be retried"
     return await _change(call, call.seen.retry_jobs, needed)
 
 
-@routes.post("/v1/jobs/{id}/complete", Power.OPERATE, answers=_CHANGED, problems=(404, 409))
+@routes.post(
+    "/v1/jobs/{id}/complete",
+    Power.OPERATE,
+    answers=_CHANGED,
+    problems=(Kind.NOT_FOUND, Kind.CONFLICT),
+)
 async def complete_job(call: Call[Nothing, Nothing]) -> ShownJob:
     """Mark a job as completed without running it."""
     return await _change(
@@ -74,7 +86,11 @@ async def complete_job(call: Call[Nothing, Nothing]) -> ShownJob:
 
 
 @routes.post(
-    "/v1/jobs/{id}/fail", Power.OPERATE, body=Reason, answers=_CHANGED, problems=(404, 409)
+    "/v1/jobs/{id}/fail",
+    Power.OPERATE,
+    body=Reason,
+    answers=_CHANGED,
+    problems=(Kind.NOT_FOUND, Kind.CONFLICT),
 )
 async def fail_job(call: Call[Nothing, Reason]) -> ShownJob:
     """Mark a job as failed for good."""
@@ -90,7 +106,7 @@ async def fail_job(call: Call[Nothing, Reason]) -> ShownJob:
     Power.OPERATE,
     body=Reschedule,
     answers=_CHANGED,
-    problems=(404, 409),
+    problems=(Kind.NOT_FOUND, Kind.CONFLICT),
 )
 async def reschedule_job(call: Call[Nothing, Reschedule]) -> ShownJob:
     """Change when and how a job runs.
@@ -109,7 +125,7 @@ async def reschedule_job(call: Call[Nothing, Reschedule]) -> ShownJob:
     Power.OPERATE,
     query=ByKey,
     answers={200: Answer(ShownJob, "The job as it was.")},
-    problems=(404,),
+    problems=(Kind.NOT_FOUND,),
 )
 async def delete_job_by_key(call: Call[ByKey, None]) -> ShownJob:
     """Delete the job with a key.

@@ -13,7 +13,7 @@ from windlass.model.job import Job, JobState
 from windlass.server.identity import Power
 from windlass.server.rest.answers import Jobs, cursor
 from windlass.server.rest.call import Call
-from windlass.server.rest.gone import unless_gone
+from windlass.server.rest.gone import Caller
 from windlass.server.rest.problems import Kind, Refused
 from windlass.server.rest.routes import Answer, Nothing, Reply, Routes
 from windlass.server.rest.specs import Filter
@@ -71,7 +71,7 @@ async def list_jobs(call: Call[Page, None]) -> Jobs:
     "/v1/jobs/{id}",
     Power.READ,
     answers={200: Answer(ShownJob, "The job.")},
-    problems=(404,),
+    problems=(Kind.NOT_FOUND,),
 )
 async def get_job(call: Call[Nothing, None]) -> ShownJob:
     """Get a job with everything that is known of it."""
@@ -89,7 +89,7 @@ async def get_job(call: Call[Nothing, None]) -> ShownJob:
         200: Answer(ShownJob, "The job; it has finished."),
         202: Answer(ShownJob, "The job; it has not finished yet."),
     },
-    problems=(404, 409),
+    problems=(Kind.NOT_FOUND, Kind.NOT_KEPT),
 )
 async def get_job_result(call: Call[Wait, None]) -> Reply:
     """Wait until a job has finished.
@@ -100,7 +100,8 @@ async def get_job_result(call: Call[Wait, None]) -> Reply:
     id, seen = call.id, call.seen
     job = await _visible(call, id)
     if call.query.wait and not job.state.is_final:
-        await unless_gone(call.request, call.service_results.wait(id, call.query.wait))
+        async with Caller(call.request) as caller:
+            await caller.wait(call.results.wait(id, call.query.wait))
         job = await _visible(call, id)
     status = 200 if job.state.is_final else 202
     return Reply(await with_blockers(seen, job), status)

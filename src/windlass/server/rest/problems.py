@@ -8,6 +8,7 @@ has none of it.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from litestar.exceptions import HTTPException
 from msgspec import Meta
 
 from windlass import errors
+from windlass.server.refusals import Refusal, TooManyCalls
 
 MEDIA_TYPE = "application/problem+json"
 _logger = logging.getLogger("windlass.server")
@@ -116,10 +118,24 @@ _HTTP = {
 """What Litestar finds wrong before one of our routes is reached."""
 
 
+_REFUSALS: dict[int, tuple[Kind, dict[str, str]]] = {
+    401: (Kind.UNAUTHENTICATED, {"WWW-Authenticate": "Bearer"}),
+    403: (Kind.FORBIDDEN, {}),
+    429: (Kind.TOO_MANY, {}),
+    503: (Kind.UNAVAILABLE, _SOON),
+}
+"""What every surface of the server refuses, by the status that it has in HTTP."""
+
+
 def refusal(error: Exception) -> Refused | None:
     """What a caller is told of an error; None if it is our own fault."""
     if isinstance(error, Refused):
         return error
+    if isinstance(error, Refusal):
+        kind, headers = _REFUSALS[error.status]
+        if isinstance(error, TooManyCalls):
+            headers = {"Retry-After": str(math.ceil(error.retry_after))}
+        return Refused(kind, str(error), headers=headers)
     for cause, kind in _KINDS:
         if isinstance(error, cause):
             return Refused(kind, str(error), field=getattr(error, "field", None))

@@ -61,7 +61,9 @@ def require_json(request: Request[Any, Any, Any]) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refused(
-            Kind.MEDIA, "send JSON, with the header Content-Type: application/json", field="Content-Type"
+            Kind.MEDIA,
+            "send JSON, with the header Content-Type: application/json",
+            field="Content-Type",
         )
 
 

@@ -8,7 +8,6 @@ What becomes of a job that is deleted meanwhile its waiters learn at the end of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 
 from windlass.errors import StoreError
@@ -54,7 +53,9 @@ class Results:
     async def _look(self) -> None:
         try:
             while self._waiting:
-                with suppress(StoreError):  # the next look may succeed; a wait has an end of its own
+                with suppress(
+                    StoreError
+                ):  # the next look may succeed; a wait has an end of its own
                     await self._wake()
                 await asyncio.sleep(INTERVAL)
         finally:

@@ -5,13 +5,14 @@ document says and what the tests try are all made from it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import msgspec
 
 from windlass.server.identity import Power
+from windlass.server.rest.problems import Kind
 from windlass.server.rest.reading import MIB, Either
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ class Reply(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
 
 
+class Streamed(msgspec.Struct, frozen=True):
+    """An answer that is written piece by piece."""
+
+    pieces: AsyncIterator[bytes]
+
+
 Serve = Callable[["Call[Any, Any]"], Awaitable[object]]
 S = TypeVar("S", bound=Serve)
 
@@ -62,7 +69,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body: type[msgspec.Struct] | Either | None
     limit: int
     answers: Mapping[int, Answer]
-    problems: tuple[int, ...]
+    problems: tuple[Kind, ...]
     headers: tuple[str, ...]
     """Headers that it heeds, beside those of all."""
     serve: Serve
@@ -91,7 +98,7 @@ class Options(TypedDict, total=False):
     body: type[msgspec.Struct] | Either | None
     limit: int
     answers: Mapping[int, Answer]
-    problems: tuple[int, ...]
+    problems: tuple[Kind, ...]
     headers: tuple[str, ...]
 
 
@@ -102,14 +109,10 @@ class Routes:
         self.tag = tag
         self.all: list[Route] = []
 
-    def get(
-        self, path: str, power: Power | Open, **options: Unpack[Options]
-    ) -> Callable[[S], S]:
+    def get(self, path: str, power: Power | Open, **options: Unpack[Options]) -> Callable[[S], S]:
         return self._add("GET", path, power, options)
 
-    def post(
-        self, path: str, power: Power | Open, **options: Unpack[Options]
-    ) -> Callable[[S], S]:
+    def post(self, path: str, power: Power | Open, **options: Unpack[Options]) -> Callable[[S], S]:
         return self._add("POST", path, power, {"body": Nothing, **options})
 
     def delete(

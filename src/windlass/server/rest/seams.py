@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from windlass.app import App
-from windlass.client import Client
-from windlass.server.identity import Identity
+from windlass.server.service import Service
+from windlass.store.records import Lease
+from windlass.store.server import ClaimScope
+
+__all__ = ["Service", "Want", "check_webhook"]
 
 
-class Service(Protocol):
-    app: App
-    store: Any
-    settings: Any
-    access: Any
-    settlements: Any
-    dispatcher: Any
-    deliveries: Any
-    draining: asyncio.Event
+@dataclass(slots=True, eq=False)
+class Want:
+    scope: ClaimScope
+    worker: str
+    lease: float
+    count: int
+    give: Callable[[list[Lease]], None]
+    can_take: Callable[[], bool]
 
-    def client(self, identity: Identity, tenant: str | None = None) -> Client: ...
+
+def check_webhook(service: Service, url: str) -> None:
+    pass

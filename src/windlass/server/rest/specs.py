@@ -91,8 +91,10 @@ class _Common(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ] = None
     keep: Annotated[
         Seconds | None,
-        Meta(description="Seconds to keep it once it has completed; a day unless the server says"
-        " otherwise, 0 deletes it at once."),
+        Meta(
+            description="Seconds to keep it once it has completed; a day unless the server says"
+            " otherwise, 0 deletes it at once."
+        ),
     ] = None
     meta: Annotated[
         dict[str, Any] | None,
@@ -119,14 +121,28 @@ class _Common(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
 
-_Key = Annotated[str, Meta(min_length=1, max_length=MAX_KEY, extra_json_schema=_PRINTED)]
+    def job(self) -> JobSpec:
+        """The same as the client takes it. Raises ValidationError for two addresses."""
+        said = msgspec.structs.asdict(self)
+        url = said.pop("webhook")
+        if url is not None:
+            meta = said["meta"] or {}
+            if meta.get(WEBHOOK, url) != url:
+                raise ValidationError(
+                    "meta has another address; give the field webhook alone", field="webhook"
+                )
+            said["meta"] = {**meta, WEBHOOK: url}
+        return JobSpec(**said)
+
+
+Key = Annotated[str, Meta(min_length=1, max_length=MAX_KEY, extra_json_schema=_PRINTED)]
 
 
 class Spec(_Common):
     """A job to add."""
 
     key: Annotated[
-        _Key | None,
+        Key | None,
         Meta(
             description="Its unique name: adding it again changes the job that waits under it.",
             examples=["welcome-7"],
@@ -136,15 +152,12 @@ class Spec(_Common):
         KeyMode, Meta(description="What becomes of the job that has the key already.")
     ] = "replace"
 
-    def job(self) -> JobSpec:
-        return JobSpec(**_said(self))
-
 
 class ChainSpec(_Common):
     """A chain to start, by its first job."""
 
     key: Annotated[
-        _Key | None,
+        Key | None,
         Meta(
             description="The chain's unique name: where an open chain has it, that one is the"
             " answer.",
@@ -156,25 +169,9 @@ class ChainSpec(_Common):
         Meta(description="Seconds after its end for which the key counts, too."),
     ] = None
 
-    def job(self) -> JobSpec:
-        return JobSpec(**_said(self))
-
 
 class NextSpec(_Common):
     """The job with which a chain goes on."""
-
-
-def _said(spec: _Common) -> dict[str, Any]:
-    said = msgspec.structs.asdict(spec)
-    url = said.pop("webhook")
-    if url is not None:
-        meta = said["meta"] or {}
-        if meta.get(WEBHOOK, url) != url:
-            raise ValidationError(
-                "meta has another address; give the field webhook alone", field="webhook"
-            )
-        said["meta"] = {**meta, WEBHOOK: url}
-    return said
 
 
 class Filter(msgspec.Struct, forbid_unknown_fields=True):
@@ -186,7 +183,7 @@ class Filter(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
     task: Annotated[Task | None, Meta(description="Jobs of this task.")] = None
     queue: Annotated[_Queue | None, Meta(description="Jobs of this serial queue.")] = None
-    key: Annotated[_Key | None, Meta(description="The job with this key.")] = None
+    key: Annotated[Key | None, Meta(description="The job with this key.")] = None
 
     @property
     def words(self) -> dict[str, Any]:
