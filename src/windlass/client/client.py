@@ -298,4 +298,4 @@ class Client(ChainVerbs):
 def _one_of(task: str | None, queue: str | None) -> None:
     if (task is None) == (queue is None):
         raise ValidationError("give a task or a queue", field="task")
-    names.check_task(task) if task is not None else names.check_queue(queue)
+    names.check_any_task(task) if task is not None else names.check_queue(queue)

@@ -194,7 +194,8 @@ class WorkStore(Protocol):
         keep_failed_chains: float = KEEP_FAILED_CHAINS,
     ) -> int:
         """Remove finished jobs that were kept long enough, at most `limit` in one step; and chains
-        that completed, or ended otherwise, that many seconds ago, unless an open job names them."""
+        that completed, or ended otherwise, that many seconds ago, unless an open job names them;
+        and requests that came so long ago that they may come anew (`ServerStore.enqueue_once`)."""
 
     # ── a look ──
     async def get(self, job_id: int, tenant: str | None = None) -> Job | None: ...
