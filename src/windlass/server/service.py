@@ -20,11 +20,13 @@ from windlass.errors import ConfigError
 from windlass.observe.logs import scoped
 from windlass.server.access import Access, JwtVerifier
 from windlass.server.identity import Identity
+from windlass.server.limits import Limits
 from windlass.server.parts import Deliveries, Settlements
 from windlass.server.peers import Peer
 from windlass.server.refusals import Forbidden
-from windlass.server.settings import ServeSettings
+from windlass.server.settings import DEFAULT_KEEP, ServeSettings
 from windlass.server.watches import Watches
+from windlass.server.webhooks.addresses import check_address
 from windlass.store.port import Store
 from windlass.store.server import ServerStore
 
@@ -46,6 +48,7 @@ class Service:
         self.clock = clock
         self.draining = asyncio.Event()
         """Set when the server has been told to stop."""
+        self.limits = Limits(settings.rate, clock)
         self.logger = scoped(app.logger, "server")
 
     @property
@@ -56,7 +59,8 @@ class Service:
     def keep(self) -> float:
         """How long a job is kept, in seconds, that was added through the server and does not say,
         where its task does not say either."""
-        return self.settings.keep
+        keep = self.app.settings.keep
+        return DEFAULT_KEEP if keep is None else keep
 
     async def start(self, jwt: JwtVerifier | None = None) -> None:
         """Open the database. ConfigError where its store cannot be served."""
@@ -96,6 +100,10 @@ class Service:
         """Calls `ended(why)` within 30 s of the revocation or expiry of the identity's token;
         the answer ends the watch."""
         return self._watches.add(identity, ended)
+
+    def check_webhook(self, url: object) -> str:
+        """The address, if a job may be given it; ValidationError if not."""
+        return check_address(url, self.settings.webhook_allow)
 
     def may_probe(self, peer: Peer) -> bool:
         """Whether health and metrics are shown to a caller without a token."""
