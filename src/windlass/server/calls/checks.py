@@ -74,5 +74,5 @@ def _meta(text: str) -> None:
 
 
 def _span(micros: int, field: str) -> None:
-    if not 0 <= micros <= names.LONGEST * 1e6:
-        raise ValidationError(f"{field} must be at least 0 and finite", field=field)
+    if not 0 <= micros < 2**62:  # stores know no instant after the year 9999 anyway
+        raise ValidationError(f"{field} must be at least 0, and 63 bits long", field=field)

@@ -63,6 +63,9 @@ class CallSession:
         """Begin these calls. Returns when the stream may be read on."""
         for call in calls.calls:
             await self._room.acquire()
+            if self._is_closed:
+                self._room.release()
+                return
             task = asyncio.create_task(self._answer(call), name=f"windlass-call-{call.verb}")
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
@@ -70,6 +73,7 @@ class CallSession:
     async def close(self) -> None:
         """The stream has ended. Calls that are under way go on to their ends; this returns then."""
         self._is_closed = True
+        self._room.release()
         writer = self._writer
         if writer is not None:
             writer.cancel()
@@ -139,6 +143,7 @@ class CallSession:
                 batch = []
         except Exception:  # the stream has ended, as its reader finds, too
             self._is_closed = True
+            self._room.release()
             await self._take_back(batch)
         except asyncio.CancelledError:
             self._answers += batch
