@@ -1,4 +1,7 @@
-"""A server in a thread of this process, with an event loop of its own."""
+"""A server's streams in a thread of this process, with an event loop of its own.
+
+Without `upkeep` the tests say when time passes, and what is reaped then.
+"""
 
 from __future__ import annotations
 
@@ -9,51 +12,100 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tests.remote.plain_server import PlainServer
-from windlass.server.calls import CallService, fresh_secret
-from windlass.server.identity import Identity, Role
-from windlass.store.port import Store
+from windlass import App
+from windlass.clock import SYSTEM, Clock
+from windlass.server.calls import CallService, open_calls
+from windlass.server.identity import Role
+from windlass.server.service import ServedStore, Service
+from windlass.server.settings import make_settings
+from windlass.server.streams import StreamServer, Works, open_works, start
+from windlass.server.tokens import digest_of, make_token
+from windlass.server.upkeep import Upkeep
+from windlass.store.server import Token
 from windlass.stores.remote import RemoteStore, ServerAddress
 
 T = TypeVar("T")
 
-ADMIN = Identity(name="root", roles=frozenset({Role.ADMIN}), digest="0")
-ADMIN_TOKEN = "wl_admin"
+ADMIN = make_token()
 
 
-def person(name: str, *roles: Role, **more: Any) -> Identity:
-    return Identity(name=name, roles=frozenset(roles), digest=name, **more)
+def token(name: str, *roles: Role, **more: Any) -> tuple[str, Token]:
+    """The text of a token, and what the database keeps of it."""
+    text = make_token()
+    return text, Token(name=name, digest=digest_of(text), roles=roles, created_at=0, **more)
+
+
+_ADMIN = Token(name="root", digest=digest_of(ADMIN), roles=(Role.ADMIN,), created_at=0)
 
 
 class Serving:
-    """`store` is served; it is opened here, and closed."""
+    """`url` is where the served jobs are."""
 
-    def __init__(self, store: Store, tokens: Mapping[str, Identity] | None = None) -> None:
-        self.store = store
-        self.tokens = {ADMIN_TOKEN: ADMIN, **(tokens or {})}
-        self.is_draining = False
-        self.secret = fresh_secret()
+    def __init__(
+        self,
+        url: str,
+        clock: Clock = SYSTEM,
+        *,
+        grace: float = 5.0,
+        upkeep: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.app = App(url, clock=clock, **settings)
+        self._has_upkeep = upkeep
+        self._upkeep: Upkeep | None = None
+        self.service = Service(self.app, make_settings(grace=grace), clock=clock)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="test-server")
-        self.service: CallService
-        self.server: PlainServer
+        self._works: Works
+        self._streams: StreamServer
+        self.calls: CallService
         self.port = 0
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something on the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
-    def start(self, tls: ssl.SSLContext | None = None) -> None:
-        self._thread.start()
-        self.call(self._start(tls))
+    def do(self, function: Callable[[], T]) -> T:
+        async def run() -> T:
+            return function()
 
-    async def _start(self, tls: ssl.SSLContext | None) -> None:
-        await self.store.open()
-        self.service = CallService(
-            self.store, self.secret, is_draining=lambda: self.is_draining
+        return self.call(run())
+
+    @property
+    def store(self) -> ServedStore:
+        return self.service.store
+
+    def start(self, tokens: Mapping[str, Token], tls: ssl.SSLContext | None) -> None:
+        self._thread.start()
+        self.call(self._start({ADMIN: _ADMIN, **tokens}, tls))
+
+    async def _start(self, tokens: Mapping[str, Token], tls: ssl.SSLContext | None) -> None:
+        await self.service.start()
+        for known in tokens.values():
+            await self.store.add_token(known)
+        self._works = await open_works(self.service)
+        self.service.use(self._works)
+        self.calls = self.service.calls = await open_calls(self.service)
+        if self._has_upkeep:
+            service = self.service
+            self._upkeep = Upkeep(self.app, self.store, service.settings, service.clock)
+            await self._upkeep.start()
+        await self.serve(tls)
+
+    async def serve(self, tls: ssl.SSLContext | None = None) -> None:
+        """Open the port; the same again after `leave`."""
+        self._streams = await start(
+            self.service, "127.0.0.1", self.port, tls, works=self._works
         )
-        self.server = PlainServer(self.service, self.tokens)
-        await self.server.start(tls=tls)
-        self.port = self.server.port
+        self.port = self._streams.port
+
+    async def leave(self) -> None:
+        """Close the port, and all streams with it."""
+        await self._streams.close()
+
+    async def drain(self) -> None:
+        self.service.draining.set()
+        await self._streams.drain()
 
     def stop(self) -> None:
         self.call(self._stop())
@@ -62,33 +114,35 @@ class Serving:
         self._loop.close()
 
     async def _stop(self) -> None:
-        await self.server.close()
+        await self._streams.close()
+        if self._upkeep is not None:
+            await self._upkeep.stop()
+        await self.calls.close()
+        await self._works.close()
         await self.service.close()
-        await self.store.close()
+        await self.app.close()
 
-    def do(self, function: Callable[[], T]) -> T:
-        """Call a plain function on the server's loop."""
-
-        async def run() -> T:
-            return function()
-
-        return self.call(run())
-
-    def remote(self, token: str = ADMIN_TOKEN, **more: Any) -> RemoteStore:
+    def remote(self, token: str = ADMIN, **more: Any) -> RemoteStore:
         return RemoteStore(self.address(token, **more))
 
-    def address(self, token: str = ADMIN_TOKEN, **more: Any) -> ServerAddress:
+    def address(self, token: str = ADMIN, **more: Any) -> ServerAddress:
         return ServerAddress("127.0.0.1", self.port, token=token, **more)
+
+    @property
+    def url(self) -> str:
+        return f"grpc://127.0.0.1:{self.port}"
 
 
 @contextmanager
 def serving(
-    store: Store,
-    tokens: Mapping[str, Identity] | None = None,
+    url: str,
+    clock: Clock = SYSTEM,
+    tokens: Mapping[str, Token] | None = None,
     tls: ssl.SSLContext | None = None,
+    **more: Any,
 ) -> Iterator[Serving]:
-    served = Serving(store, tokens)
-    served.start(tls)
+    served = Serving(url, clock, **more)
+    served.start(tokens or {}, tls)
     try:
         yield served
     finally:

@@ -73,13 +73,16 @@ def held(lease: Lease) -> Held:
 
 
 def slim(lease: Lease) -> Held:
-    """What proves a lease, without what no verb about leases reads: it crosses once a second."""
+    """What proves a lease, without what no verb about leases reads, and what its holder may have
+    written into it: it crosses once a second."""
     return msgspec.structs.replace(held(lease), **_NOT_READ)
 
 
 _NOT_READ: dict[str, Any] = {
     "payload": "{}",
+    "max_attempts": None,
     "key": None,
+    "priority": 0,
     "flags": None,
     "run_at": 0,
     "revision": 0,
@@ -363,6 +366,7 @@ _ONCE: dict[str, tuple[type[Arguments], Any]] = {
     "fail": (FailJobs, _Jobs),
     "reschedule": (Reschedule, _Jobs),
     "retry": (Ids, _Jobs),
+    "delete": (Ids, _Jobs),
     "remove": (OneKey, Job | None),
     "unlock": (Unlock, _Jobs),
     "delete_failed": (DeleteFailed, int),

@@ -142,6 +142,11 @@ async def reschedule(desk: Desk, asked: calls.Reschedule, tenant: str | None) ->
     )
 
 
+@_changing
+async def delete(desk: Desk, asked: calls.Ids, tenant: str | None) -> list[Job]:
+    return await desk.store.delete(asked.ids, tenant)
+
+
 async def remove(desk: Desk, asked: calls.OneKey) -> Job | None:
     job = await desk.store.remove(asked.key, desk.caller.own(asked.tenant))
     return None if job is None else desk.caller.job(job)

@@ -5,24 +5,27 @@ Each check here is the one that `client/prepare.py` makes of a job in this proce
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from windlass.clock import to_micros
-from windlass.errors import InstantError, PayloadError, TaskNameError, ValidationError
+from windlass.errors import InstantError, TaskNameError, ValidationError
 from windlass.model import names
 from windlass.model import payload as payloads
 from windlass.server.calls.caller import Caller
 from windlass.store.records import Complete, NewChain, NewJob
+from windlass.store.webhooks import address_of
 
 _LAST = to_micros(datetime(9999, 1, 1, tzinfo=UTC))
 
 
 class JobChecks:
-    """`max_payload` is the most bytes of a payload."""
+    """`max_payload` is the most bytes of a payload; `check_webhook` raises for an address that is
+    not posted to."""
 
-    def __init__(self, max_payload: int) -> None:
+    def __init__(self, max_payload: int, check_webhook: Callable[[str], object]) -> None:
         self._max_payload = max_payload
+        self._check_webhook = check_webhook
 
     def jobs(self, jobs: Iterable[NewJob], caller: Caller) -> None:
         """Check jobs, and make them the caller's."""
@@ -57,7 +60,7 @@ class JobChecks:
         names.check_flags(new.flags)
         names.check_seconds(new.keep, "keep")
         if new.meta is not None:
-            _meta(new.meta)
+            self._meta(new.meta)
         names.check_tenant(new.tenant)
         new.tenant = caller.own(new.tenant)
         new.is_strict = int(bool(new.is_strict))
@@ -65,12 +68,11 @@ class JobChecks:
         if new.run_at is not None and not 0 <= new.run_at <= _LAST:
             raise InstantError("run_at must lie between 1970 and 9999", field="run_at")
 
-
-def _meta(text: str) -> None:
-    value = payloads.decode(text, field="meta")
-    if not isinstance(value, dict):
-        raise PayloadError("meta must be a JSON object", field="meta")
-    payloads.encode_meta(value)
+    def _meta(self, text: str) -> None:
+        value = payloads.decode(text, field="meta")
+        payloads.encode_value(value, limit=payloads.MAX_META, field="meta")
+        if (url := address_of(text)) is not None:
+            self._check_webhook(url)
 
 
 def _span(micros: int, field: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 from collections.abc import Callable, Sequence
 
 from windlass.errors import StoreError
@@ -21,20 +20,13 @@ from windlass.server.identity import Identity
 from windlass.store.port import Store
 from windlass.store.records import RELEASE, Lease
 
-SECRET = "calls"  # noqa: S105
-"""The name of the database's secret with which leases are sealed."""
-
 _log = logging.getLogger("windlass.server")
-
-
-def fresh_secret() -> str:
-    return secrets.token_hex(32)
 
 
 class CallService:
     """Verbs of one store for callers elsewhere.
 
-    `secret` seals leases; all servers of a database share it (`store.secret(SECRET, …)`).
+    `secret` seals leases; all servers of a database share it.
     """
 
     def __init__(
@@ -43,11 +35,12 @@ class CallService:
         secret: str,
         *,
         max_payload: int = MAX_INT32,
+        check_webhook: Callable[[str], object] = lambda url: None,
         is_draining: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._secret = secret.encode()[:64]
-        self._checks = JobChecks(max_payload)
+        self._checks = JobChecks(max_payload, check_webhook)
         self._is_draining = is_draining
         self._renewals = Renewals(store)
         self._rules = rules(self._renewals)
@@ -78,8 +71,9 @@ class CallService:
         self._sessions.add(session)
         return session
 
-    async def end(self, session: CallSession) -> None:
+    async def end(self, session: object) -> None:
         """Close a session; what it claimed and could not deliver has gone back then."""
+        assert isinstance(session, CallSession)
         self._hinted.discard(session)
         try:
             await session.close()

@@ -53,6 +53,7 @@ _OPERATE_JOBS = {
     "complete": changing.complete,
     "fail": changing.fail,
     "retry": changing.retry,
+    "delete": changing.delete,
     "reschedule": changing.reschedule,
 }
 _ADMINISTER = (

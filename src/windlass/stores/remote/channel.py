@@ -70,7 +70,9 @@ class Channel:
                     tls=self._address.tls(),
                     ears=Ears(self._on_message, self._on_free, self._on_drain, self._on_end),
                 )
-                hello = WorkerHello(token=self._address.token or "", worker_id=worker_id)
+                hello = WorkerHello(
+                    token=self._address.token or "", worker_id=worker_id, wants_calls=True
+                )
                 self._stream.send(WorkerEvent(hello=hello).SerializeToString())
                 await self._greeted
         except TimeoutError:
@@ -149,6 +151,8 @@ class Channel:
                     self._greeted.set_result(None)
             case "error" if event.error.code == "Unavailable":
                 self._on_drain()
+            case "error" if event.error.code == "Unimplemented":
+                self.end(f"{self._address.name}: {event.error.message}")
             case _:
                 pass
 

@@ -36,6 +36,8 @@ from windlass.wire.calls import VERBS, Arguments, encode
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
+MISSED_AFTER = 0.1
+"""Seconds after which subscribers look for what they may have missed while hints did not arrive."""
 MOST_ARGUMENTS = MOST_MESSAGE - (64 << 10)
 """Bytes of the arguments of one call, which cross in one message."""
 
@@ -263,6 +265,7 @@ class Link:
     def _on_subscribed(self, done: Future[bytes]) -> None:
         if not done.cancelled() and done.exception() is None:
             self._subscribers.found()
+            self._loop.call_later(MISSED_AFTER, self._subscribers.hint)
 
     def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task = self._loop.create_task(work(), name="windlass-link-work")

@@ -373,6 +373,9 @@ class RemoteStore:
     async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         return await self._jobs("retry", calls.Ids(ids=tuple(ids), tenant=tenant))
 
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return await self._jobs("delete", calls.Ids(ids=tuple(ids), tenant=tenant))
+
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         return await self._job("remove", calls.OneKey(key=key, tenant=tenant))
 

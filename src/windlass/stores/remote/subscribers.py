@@ -47,9 +47,8 @@ class Subscribers:
             self._hints.due(seconds)
 
     def found(self) -> None:
-        """Hints arrive from now on; some may have been missed."""
+        """Hints arrive from now on."""
         self._tell(None, is_heard=True)
-        self._hints.ready()
 
     def lost(self, error: BaseException) -> None:
         """They do not; told once."""
