@@ -60,6 +60,8 @@ class Serving:
         self._streams: StreamServer
         self.calls: CallService
         self.port = 0
+        self.texts: dict[str, str] = {}
+        """Of the tokens, by their names."""
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something on the server's loop."""
@@ -77,6 +79,7 @@ class Serving:
 
     def start(self, tokens: Mapping[str, Token], tls: ssl.SSLContext | None) -> None:
         self._thread.start()
+        self.texts = {known.name: text for text, known in tokens.items()}
         self.call(self._start({ADMIN: _ADMIN, **tokens}, tls))
 
     async def _start(self, tokens: Mapping[str, Token], tls: ssl.SSLContext | None) -> None:
@@ -94,9 +97,7 @@ class Serving:
 
     async def serve(self, tls: ssl.SSLContext | None = None) -> None:
         """Open the port; the same again after `leave`."""
-        self._streams = await start(
-            self.service, "127.0.0.1", self.port, tls, works=self._works
-        )
+        self._streams = await start(self.service, "127.0.0.1", self.port, tls, works=self._works)
         self.port = self._streams.port
 
     async def leave(self) -> None:
