@@ -113,17 +113,19 @@ class Serving:
                 )
 
     async def _tell(self, streams_port: int) -> None:
+        await self._tell_of_strangers()
         rest = address_of(self._rest_socket)
-        streams = Address(self._streams_address.host, streams_port)
-        scheme, is_tls = ("http", "") if self._tls[0] is None else ("https", " (TLS)")
+        scheme = "http" if self._tls[0] is None else "https"
         self._logger.info(
-            "serving %s: REST on %s://%s, streams on %s%s",
+            "serving %s: REST on %s://%s, streams on %s",
             self._service.app.place,
             scheme,
             rest,
-            streams,
-            is_tls,
+            Address(self._streams_address.host, streams_port),
         )
+
+    async def _tell_of_strangers(self) -> None:
+        """Say whom the server takes for an admin without a token."""
         if self._settings.jwks is not None or await self._service.access.has_tokens():
             return
         if self._settings.insecure:
