@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from windlass.app import App
 from windlass.client import Client
@@ -20,13 +20,21 @@ from windlass.errors import ConfigError
 from windlass.observe.logs import scoped
 from windlass.server.access import Access, JwtVerifier
 from windlass.server.identity import Identity
-from windlass.server.parts import Deliveries, Settlements
+from windlass.server.limits import Limits
 from windlass.server.peers import Peer
 from windlass.server.refusals import Forbidden
-from windlass.server.settings import ServeSettings
+from windlass.server.settings import DEFAULT_KEEP, ServeSettings
 from windlass.server.watches import Watches
+from windlass.server.webhooks.addresses import check_address
 from windlass.store.port import Store
 from windlass.store.server import ServerStore
+
+if TYPE_CHECKING:
+    from windlass.server.streams import Works
+    from windlass.server.streams.deliveries import Deliveries
+    from windlass.server.streams.dispatcher import Dispatcher
+    from windlass.server.streams.settlements import Settlements
+    from windlass.server.streams.shared import CallHandler
 
 
 class ServedStore(Store, ServerStore, Protocol):
@@ -38,7 +46,10 @@ class Service:
 
     access: Access
     settlements: Settlements
+    dispatcher: Dispatcher
     deliveries: Deliveries
+    calls: CallHandler | None = None
+    """Verbs of the store for Windlass's own programs elsewhere (`server/calls/`)."""
 
     def __init__(self, app: App, settings: ServeSettings, *, clock: Clock = SYSTEM) -> None:
         self.app = app
@@ -46,6 +57,7 @@ class Service:
         self.clock = clock
         self.draining = asyncio.Event()
         """Set when the server has been told to stop."""
+        self.limits = Limits(settings.rate, clock)
         self.logger = scoped(app.logger, "server")
 
     @property
@@ -56,7 +68,8 @@ class Service:
     def keep(self) -> float:
         """How long a job is kept, in seconds, that was added through the server and does not say,
         where its task does not say either."""
-        return self.settings.keep
+        keep = self.app.settings.keep
+        return DEFAULT_KEEP if keep is None else keep
 
     async def start(self, jwt: JwtVerifier | None = None) -> None:
         """Open the database. ConfigError where its store cannot be served."""
@@ -72,6 +85,12 @@ class Service:
             self.store, self.clock, jwt=jwt, allow_anonymous=self.settings.insecure
         )
         self._watches = Watches(self.store, self.clock, self.logger)
+
+    def use(self, works: Works) -> None:
+        """What hands out jobs and settles them, for every surface; the caller closes it."""
+        self.settlements = works.settlements
+        self.dispatcher = works.dispatcher
+        self.deliveries = works.deliveries
 
     async def close(self) -> None:
         await self._watches.close()
@@ -96,6 +115,10 @@ class Service:
         """Calls `ended(why)` within 30 s of the revocation or expiry of the identity's token;
         the answer ends the watch."""
         return self._watches.add(identity, ended)
+
+    def check_webhook(self, url: object) -> str:
+        """The address, if a job may be given it; ValidationError if not."""
+        return check_address(url, self.settings.webhook_allow)
 
     def may_probe(self, peer: Peer) -> bool:
         """Whether health and metrics are shown to a caller without a token."""

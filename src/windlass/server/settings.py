@@ -55,8 +55,9 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Private networks that webhooks may be posted to."""
     grace: float = DEFAULT_GRACE
     """How long a stopping server takes results."""
-    keep: float = DEFAULT_KEEP
-    """How long completed jobs are kept that were added through the server and do not say."""
+    keep: float | None = None
+    """How long completed jobs are kept that were added through the server and do not say; else the
+    app's setting, or a day."""
     rate: float | None = None
     """Calls per second and token, in each process; None is any number."""
 
@@ -104,7 +105,7 @@ def _check_numbers(settings: ServeSettings) -> None:
         raise ConfigError(f"--processes must be from 1 to 1000, not {settings.processes}")
     if not 0 <= settings.grace <= 86_400:
         raise ConfigError(f"--grace must be from 0 seconds to a day, not {settings.grace:g}")
-    if not 0 <= settings.keep <= LONGEST:
+    if settings.keep is not None and not 0 <= settings.keep <= LONGEST:
         raise ConfigError(f"--keep must be at least 0 seconds and finite, not {settings.keep:g}")
     if settings.rate is not None and not 0 < settings.rate <= MAX_INT32:
         raise ConfigError(f"--rate must be more than 0 calls per second, not {settings.rate:g}")
