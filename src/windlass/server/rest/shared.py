@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+from litestar.connection import ASGIConnection
+
 from windlass.server.rest.renewals import Renewals
 from windlass.server.rest.results import Results
 from windlass.server.service import Service
 from windlass.server.streams import Works, open_works
 from windlass.server.streams.rulings import Rulings
+
+SHARED = "windlass.shared"
+"""Where it is in the scope of a request."""
 
 
 class Shared:
@@ -37,3 +44,7 @@ class Shared:
         await self.renewals.close()
         if self._given is None:
             await self.works.close()
+
+
+def shared_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Shared:
+    return cast(Shared, connection.scope[SHARED])  # type: ignore[literal-required]
