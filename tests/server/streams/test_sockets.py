@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
