@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import grpc
 import pytest
 
 from tests.postgres.cluster import destroy_shared_clusters, fresh_database, shared_cluster
 from tests.server.foreign.program import Server, Tenant, serving
+from tests.server.foreign.streams import warm_up
 
 STORES = ("sqlite", "postgres")
 
@@ -33,11 +33,7 @@ def fresh_url(kind: str, folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def grpc_threads() -> None:
-    """What grpcio makes once for a process, and keeps, is made here."""
-    channel = grpc.insecure_channel("127.0.0.1:1")
-    with pytest.raises(grpc.RpcError):
-        channel.unary_unary("/nothing/There", None, None)(b"", timeout=10)
-    channel.close()
+    warm_up()
 
 
 @pytest.fixture(scope="package", params=STORES)

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
 from tests import leaks
 from tests.server.foreign.program import Server, serving, until
 from tests.server.foreign.reliable import ReliableWorker
-from tests.server.foreign.streams import Producer
+from tests.server.foreign.streams import Producer, warm_up
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "0"))
 """How long each test goes on; 0 means a few examples, always the same ones."""
@@ -72,8 +71,10 @@ def fuzz(strategy: Any, example: Callable[[Any], None], few: int) -> None:
             deadline=None,
             suppress_health_check=list(HealthCheck),
         )
-        test = plan(given(strategy)(example))
-        (test if number is None else seed(number)(test))()
+        test: Any = plan(given(strategy)(example))
+        again: Any = seed
+        chosen = test if number is None else again(number)(test)
+        chosen()
 
     if not SECONDS:
         run(None, few)
@@ -88,11 +89,7 @@ def fuzz(strategy: Any, example: Callable[[Any], None], few: int) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def grpc_threads() -> None:
-    """What grpcio makes once for a process, and keeps, is made here."""
-    channel = grpc.insecure_channel("127.0.0.1:1")
-    with pytest.raises(grpc.RpcError):
-        channel.unary_unary("/nothing/There", None, None)(b"", timeout=10)
-    channel.close()
+    warm_up()
 
 
 @pytest.fixture(scope="module")
