@@ -292,7 +292,7 @@ def _file_stream(plan: BenchmarkPlan) -> Step:
 
 
 def _of_streams(plan: BenchmarkPlan) -> float:
-    """Seconds: each round has a direct drain, and two forms of drains and echoes; grpcio is slow."""
+    """Seconds: each round has a direct drain, and drains and echoes of two forms."""
     return plan.rounds * (5 * 2 + plan.stream_jobs * (1 / 20_000 + 2 / 4_000 + 2 / 15_000))
 
 

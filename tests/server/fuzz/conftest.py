@@ -64,6 +64,7 @@ def fuzz(strategy: Any, example: Callable[[Any], None], few: int) -> None:
     """So many examples and always the same ones, or new ones for `FUZZ_SECONDS`."""
 
     def run(number: int | None, count: int) -> None:
+        decorate: Any = given(strategy)
         plan = settings(
             max_examples=count,
             derandomize=number is None,
@@ -71,10 +72,10 @@ def fuzz(strategy: Any, example: Callable[[Any], None], few: int) -> None:
             deadline=None,
             suppress_health_check=list(HealthCheck),
         )
-        test: Any = plan(given(strategy)(example))
-        again: Any = seed
-        chosen = test if number is None else again(number)(test)
-        chosen()
+        test: Any = plan(decorate(example))
+        if number is not None:
+            seed(number)(test)
+        test()
 
     if not SECONDS:
         run(None, few)

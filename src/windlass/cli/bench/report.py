@@ -77,7 +77,7 @@ def _cost(each: dict[str, Any]) -> str:
 
 def _more(each: dict[str, Any]) -> Iterator[str]:
     if "form" in each:
-        yield f"{'':<{_TITLE}}{each['limit_per_s']:>10,}  by a bare echo of such messages: the limit"
+        yield f"{'':<{_TITLE}}{each['limit_per_s']:>10,}  by a bare echo of such messages"
     if "callers_per_s" in each:
         yield (
             f"{'':<{_TITLE}}{each['callers_per_s']:>10,}  with {each['callers']} callers at once,"
