@@ -12,6 +12,8 @@ from windlass.cli.lazy import LazyGroup
 
 COMMANDS = {
     "run": "Work on jobs until stopped.",
+    "serve": "Serve the jobs to programs in any language.",
+    "token": "Make, list and revoke the tokens of a server.",
     "add": "Add one job, or a file of jobs.",
     "jobs": "List, show and change jobs.",
     "chains": "List, show and change chains.",

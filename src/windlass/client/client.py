@@ -226,6 +226,12 @@ class Client(ChainVerbs):
         chosen = names.check_jobs(ids)
         return await (await self._opened()).cancel(chosen, self._tenant())
 
+    async def delete_jobs(self, ids: Sequence[int]) -> list[Job]:
+        """Delete jobs, finished ones too; running ones and jobs of open chains are skipped. The
+        answer is the jobs as they were."""
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).delete(chosen, self._tenant())
+
     async def force_unlock_workers(self, ids: Sequence[str]) -> list[Job]:
         """Treat these workers as dead now, and put their jobs back.
 
@@ -284,4 +290,4 @@ class Client(ChainVerbs):
 def _one_of(task: str | None, queue: str | None) -> None:
     if (task is None) == (queue is None):
         raise ValidationError("give a task or a queue", field="task")
-    names.check_task(task) if task is not None else names.check_queue(queue)
+    names.check_any_task(task) if task is not None else names.check_queue(queue)

@@ -100,8 +100,8 @@ class ServerStore(Protocol):
         `REQUESTS_KEPT` seconds, all requests in one step and however many servers are asked.
 
         One that is a conflict adds nothing, and hinders no other. Of two with one key in one call
-        the first counts. Raises what `enqueue` raises; nothing is stored then. `prune` forgets old
-        requests.
+        the first counts. Raises what `enqueue` raises for the jobs that are to be added; nothing is
+        stored then. `prune` forgets old requests, and counts them among what it removed.
         """
 
     # ── a look before claims ──

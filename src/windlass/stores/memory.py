@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -212,25 +212,26 @@ class MemoryStore:
         with self._lock:
             self._start()
             self._beat(request.worker, request.lease)
-            busy = {r.place for r in self._rows.values() if r.state is JobState.RUNNING}
-            holding = {r.place for r in self._rows.values() if r.holds}
-            suspects = request.suspects
-            leases: list[Lease] = []
-            for row in sorted(self._claimable(request), key=lambda row: row.order):
-                if len(leases) == request.limit:
-                    break
-                if row.place is not None and row.place in busy:
+            chosen = itertools.islice(self._choose(request), request.limit)
+            return [self._deliver(row, request) for row in chosen]
+
+    def _choose(self, request: ClaimRequest) -> Iterator[Row]:
+        """What a claim takes, in its order."""
+        busy = {r.place for r in self._rows.values() if r.state is JobState.RUNNING}
+        holding = {r.place for r in self._rows.values() if r.holds}
+        suspects = request.suspects
+        for row in sorted(self._claimable(request), key=lambda row: row.order):
+            if row.place is not None and row.place in busy:
+                continue
+            if row.place in holding and not row.holds:
+                continue
+            if row.suspect:
+                if suspects == 0:
+                    busy.add(row.place)  # it keeps its place before the rest of its queue
                     continue
-                if row.place in holding and not row.holds:
-                    continue
-                if row.suspect:
-                    if suspects == 0:
-                        busy.add(row.place)  # it keeps its place before the rest of its queue
-                        continue
-                    suspects -= 1
-                busy.add(row.place)
-                leases.append(self._deliver(row, request))
-            return leases
+                suspects -= 1
+            busy.add(row.place)
+            yield row
 
     def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
         for row in self._rows.values():
@@ -525,12 +526,15 @@ class MemoryStore:
             ][:limit]
             for row in old:
                 self._book.delete_job(row)
-            self._forget_requests(now)
             chains = self._old_chains(now, micros(keep_chains), micros(keep_failed_chains))
             forgotten = chains[: limit - len(old)]
             for chain in forgotten:
                 self._book.delete_chain(chain)
-            return len(old) + len(forgotten)
+            pruned = len(old) + len(forgotten)
+            requests = [place for place, it in self._requests.items() if it.is_old(now)]
+            for place in requests[: limit - pruned]:
+                del self._requests[place]
+            return pruned + len(requests[: limit - pruned])
 
     def _old_chains(self, now: int, completed: int, failed: int) -> list[ChainRow]:
         """Chains that ended long enough ago, and that no open job names."""
@@ -709,6 +713,23 @@ class MemoryStore:
         known = [self._rows[job_id] for job_id in ids if job_id in self._rows]
         over = [row for row in known if row.state.is_final and sees(tenant, row)]
         self._chaining(self._start()).check_retry(over)
+
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        with self._lock:
+            now = self._start()
+            found = [
+                self._rows.get(job_id) or self._history.get(job_id) for job_id in dict.fromkeys(ids)
+            ]
+            rows = [row for row in found if row and sees(tenant, row) and self._may_delete(row)]
+            for row in rows:
+                self._ended(row, now, is_removed=True)
+        self._hint()
+        return [row.job() for row in rows]
+
+    def _may_delete(self, row: Row) -> bool:
+        chain = None if row.chain is None else self._book.chain(row.chain)
+        is_open = chain is not None and chain.state is ChainState.OPEN
+        return row.state in rules.TOUCHED_BY["delete"] and not is_open
 
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         with self._lock:
@@ -975,40 +996,43 @@ class MemoryStore:
     async def enqueue_once(self, requests: Sequence[Request]) -> list[Requested]:
         with self._lock:
             now = self._start()
-            self._forget_requests(now)
+            new: dict[tuple[str, str], Request] = {}
             for request in requests:
-                for new in request.jobs:
-                    payloads.decode(new.payload)
-                self._chaining(now).require(request.jobs)
+                for job in request.jobs:
+                    payloads.decode(job.payload)
+                if self._remembered(request, now) is None:
+                    new.setdefault((request.tenant, request.key), request)
+            self._chaining(now).require([job for it in new.values() for job in it.jobs])
             answers = [self._request(request, now) for request in requests]
-        self._hint([job for answer in answers if answer.is_new for job in answer.jobs if job])
+            answers = [replace(it, jobs=self._jobs_now(it.ids)) for it in answers]
+        self._hint([job for it in answers if it.is_new for job in it.jobs if job is not None])
         return answers
 
-    def _request(self, request: Request, now: int) -> Requested:
-        place = (request.tenant, request.key)
-        known = self._requests.get(place)
-        if known is not None and known.digest != request.digest:
-            return Requested(is_conflict=True)
-        if known is None:
-            rows = [self._add(new, now) for new in request.jobs]
-            ids = tuple(row.id for row in rows)
-            self._requests[place] = _Remembered(request.digest, ids, now)
-            return Requested(ids, tuple(row.job() for row in rows), is_new=True)
-        found = [self._rows.get(job_id) or self._history.get(job_id) for job_id in known.ids]
-        return Requested(known.ids, tuple(None if row is None else row.job() for row in found))
+    def _remembered(self, request: Request, now: int) -> _Remembered | None:
+        known = self._requests.get((request.tenant, request.key))
+        return None if known is None or known.is_old(now) else known
 
-    def _forget_requests(self, now: int) -> None:
-        for place, known in list(self._requests.items()):
-            if known.asked_at + micros(REQUESTS_KEPT) <= now:
-                del self._requests[place]
+    def _request(self, request: Request, now: int) -> Requested:
+        known = self._remembered(request, now)
+        if known is not None:
+            is_same = known.digest == request.digest
+            return Requested(known.ids) if is_same else Requested(is_conflict=True)
+        ids = tuple([self._add(new, now).id for new in request.jobs])
+        self._requests[request.tenant, request.key] = _Remembered(request.digest, ids, now)
+        return Requested(ids, is_new=True)
+
+    def _jobs_now(self, ids: Sequence[int]) -> tuple[Job | None, ...]:
+        found = [self._rows.get(job_id) or self._history.get(job_id) for job_id in ids]
+        return tuple([None if row is None else row.job() for row in found])
 
     async def claimable(self, scopes: Sequence[ClaimScope]) -> list[bool]:
         with self._lock:
             self._start()
-            return [
-                any(True for _ in self._claimable(ClaimRequest("", it.tasks, 1, it.tenants)))
-                for it in scopes
-            ]
+            return [self._may_claim(scope) for scope in scopes]
+
+    def _may_claim(self, scope: ClaimScope) -> bool:
+        request = ClaimRequest("", scope.tasks, 1, scope.tenants, suspects=1)
+        return next(self._choose(request), None) is not None
 
 
 def _is_asked_for(task: str, tasks: Sequence[str] | None) -> bool:
@@ -1037,6 +1061,9 @@ class _Remembered(NamedTuple):
     digest: str
     ids: tuple[int, ...]
     asked_at: int
+
+    def is_old(self, now: int) -> bool:
+        return self.asked_at + micros(REQUESTS_KEPT) <= now
 
 
 class _Addition(NamedTuple):

@@ -185,6 +185,7 @@ class FaultyStore:
     fail = _verb("fail")
     reschedule = _verb("reschedule")
     retry = _verb("retry")
+    delete = _verb("delete")
     remove = _verb("remove")
     unlock = _verb("unlock")
     pause = _verb("pause")

@@ -43,6 +43,7 @@ from windlass.store.records import (
     paused_in,
 )
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule, decode_known, encode
+from windlass.store.server import REQUESTS_KEPT
 from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
 from windlass.stores.postgres.adding import Adding
@@ -57,6 +58,7 @@ from windlass.stores.postgres.marks import TimerMark
 from windlass.stores.postgres.reaping import Reaping
 from windlass.stores.postgres.refusals import told_plainly
 from windlass.stores.postgres.rendering import channel, quoted
+from windlass.stores.postgres.server_verbs import ServerVerbs
 from windlass.stores.postgres.settlements import is_linked
 from windlass.stores.postgres.settling import Settling
 from windlass.stores.postgres.waking import Waking
@@ -70,7 +72,7 @@ _row = msgspec.json.Decoder(Row).decode
 _rows = msgspec.json.Decoder(list[Row]).decode
 
 
-class PostgresStore(ChainVerbs):
+class PostgresStore(ChainVerbs, ServerVerbs):
     """Jobs in one schema of one PostgreSQL database.
 
     `url` is anything libpq takes. `pool` is the caller's own psycopg pool instead. `listen=False`
@@ -86,6 +88,7 @@ class PostgresStore(ChainVerbs):
         roster=True,
         examination=True,
         chains=True,
+        server=True,
     )
 
     def __init__(
@@ -354,11 +357,13 @@ class PostgresStore(ChainVerbs):
         keep_failed_chains: float = KEEP_FAILED_CHAINS,
     ) -> int:
         [count] = await self._calls.row(
-            "SELECT {schema}._prune(%s::integer, %s::float8, %s::float8, %s::float8, %s)",
+            "SELECT {schema}._prune("
+            "%s::integer, %s::float8, %s::float8, %s::float8, %s::float8, %s)",
             limit,
             CANCELLED_KEPT,
             keep_chains,
             keep_failed_chains,
+            REQUESTS_KEPT,
             self._calls.now,
         )
         return int(count)
@@ -499,6 +504,13 @@ class PostgresStore(ChainVerbs):
 
     async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         return await self._changed_of("_retry_jobs", ids, tenant)
+
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        [text] = await self._calls.patient_row(
+            "SELECT {schema}._delete_jobs(%s::bigint[], %s)", list(ids), tenant
+        )
+        self._waking.hint()
+        return in_order([row.job() for row in _rows(text)], ids)
 
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         return _only(await self._changed("_remove_job", tenant, key))

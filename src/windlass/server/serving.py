@@ -1,0 +1,199 @@
+"""One serving process: both ports and the upkeep, from start to drain.
+
+It starts when its database is open, and ends when it is told to, or when the database refuses it:
+
+1. `draining` is set: `/readyz` says 503, nothing is claimed any more, and streams are told;
+2. results are taken until no stream is open or the grace is over, over REST, too;
+3. the streams are closed, what was unfinished there is handed back; then the port of REST is.
+
+A second signal ends the grace at once, a third the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import Any, Protocol
+
+from windlass.app import App
+from windlass.engine.signals import Signals
+from windlass.errors import ConfigError
+from windlass.server.jwks import KeyCache, source_of
+from windlass.server.jwt import Verifier
+from windlass.server.peers import is_loopback
+from windlass.server.rest_port import RestPort
+from windlass.server.service import Service
+from windlass.server.settings import Address, ServeSettings
+from windlass.server.sockets import address_of
+from windlass.server.tls import server_context
+from windlass.server.upkeep import Upkeep
+
+
+class StreamServer(Protocol):
+    """The port of the streams."""
+
+    @property
+    def port(self) -> int: ...
+
+    async def drain(self) -> None:
+        """Tell all streams, and take results until none is open or the grace is over."""
+
+    async def close(self) -> None:
+        """End what is open, and hand back what was unfinished."""
+
+
+class Serving:
+    """One process. `run` returns when it has drained."""
+
+    def __init__(
+        self, app: App, settings: ServeSettings, rest: socket.socket, streams: Address
+    ) -> None:
+        """`rest` is bound already; `streams` is where the streams' port is opened."""
+        self._settings = settings
+        self._rest_socket = rest
+        self._streams_address = streams
+        self._tls = server_context(settings), server_context(settings)
+        self._service = Service(app, settings)
+        self._logger = self._service.logger
+        self._stopping = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self._signals = Signals(self._on_signal, self._hurried.set)
+
+    async def run(self, begun: Callable[[], None]) -> None:
+        """Serve until told to stop; `begun` is called when both ports answer. The database is open
+        already. Raises what ended it otherwise."""
+        async with AsyncExitStack() as stack:
+            keys = self._key_cache()
+            if keys is not None:
+                stack.push_async_callback(keys.close)
+            await self._service.start(self._verifier(keys))
+            stack.push_async_callback(self._service.close)
+            await self._refuse_strangers()
+            upkeep = Upkeep(
+                self._service.app, self._service.store, self._settings, self._service.clock
+            )
+            await upkeep.start()
+            stack.push_async_callback(upkeep.stop)
+            streams = await start_streams(self._service, self._streams_address, self._tls[1])
+            stack.push_async_callback(streams.close)
+            rest = RestPort(make_rest(self._service), self._tls[0])
+            await rest.start(self._rest_socket)
+            stack.push_async_callback(rest.stop, 0.0)
+            self._signals.install()
+            stack.callback(self._signals.remove)
+            await self._tell(streams.port)
+            begun()
+            await _first_of(self._stopping.wait(), upkeep.wait(), rest.wait())
+            await self._drain(upkeep, streams, rest)
+
+    # ── before it serves ──
+
+    def _key_cache(self) -> KeyCache | None:
+        place = self._settings.jwks
+        if place is None:
+            return None
+        return KeyCache(place, source_of(place), self._service.clock, self._logger)
+
+    def _verifier(self, keys: KeyCache | None) -> Verifier | None:
+        issuer, audience = self._settings.jwt_issuer, self._settings.jwt_audience
+        if keys is None or issuer is None or audience is None:
+            return None
+        return Verifier(keys, issuer, audience, self._service.clock)
+
+    async def _refuse_strangers(self) -> None:
+        """ConfigError where others than this machine's users could come without a token."""
+        if self._settings.insecure or self._settings.jwks is not None:
+            return
+        bound = (("--bind", address_of(self._rest_socket)), ("--grpc-bind", self._streams_address))
+        for flag, address in bound:
+            if not is_loopback(address.host) and not await self._service.access.has_tokens():
+                raise ConfigError(
+                    f"{flag} {address} is open to other machines, and there is no token: make one"
+                    " (windlass token create NAME --role admin), or give --jwks; --insecure takes"
+                    " everyone for an admin"
+                )
+
+    async def _tell(self, streams_port: int) -> None:
+        rest = address_of(self._rest_socket)
+        streams = Address(self._streams_address.host, streams_port)
+        scheme, is_tls = ("http", "") if self._tls[0] is None else ("https", " (TLS)")
+        self._logger.info(
+            "serving %s: REST on %s://%s, streams on %s%s",
+            self._service.app.place,
+            scheme,
+            rest,
+            streams,
+            is_tls,
+        )
+        if self._settings.jwks is not None or await self._service.access.has_tokens():
+            return
+        if self._settings.insecure:
+            self._logger.warning(
+                "there is no token, and --insecure: everyone who reaches these ports is an admin"
+            )
+        else:
+            self._logger.info(
+                "there is no token: every program on this machine is an admin of the default"
+                " tenant (windlass token create ends that)"
+            )
+
+    # ── the end ──
+
+    def _on_signal(self, name: str) -> None:
+        self._logger.info("%s: taking results, and nothing new; again to hurry", name)
+        self._stopping.set()
+
+    async def _drain(self, upkeep: Upkeep, streams: StreamServer, rest: RestPort) -> None:
+        self._service.draining.set()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._settings.grace
+        hurrying = asyncio.create_task(self._hurry(upkeep, rest), name="windlass-hurry")
+        try:
+            await _first_of(
+                _all(streams.drain(), upkeep.stop()),
+                self._hurried.wait(),
+                asyncio.sleep(self._settings.grace),
+            )
+            await streams.close()
+            await rest.stop(0.0 if self._hurried.is_set() else end - loop.time())
+            await upkeep.stop()
+        finally:
+            hurrying.cancel()
+
+    async def _hurry(self, upkeep: Upkeep, rest: RestPort) -> None:
+        await self._hurried.wait()
+        upkeep.hurry()
+        rest.hurry()
+
+
+def make_rest(service: Service) -> Any:
+    return importlib.import_module("windlass.server.rest").make_app(service)
+
+
+async def start_streams(
+    service: Service, address: Address, tls: ssl.SSLContext | None
+) -> StreamServer:
+    streams: Any = importlib.import_module("windlass.server.streams")
+    started: StreamServer = await streams.start(service, address.host, address.port, tls)
+    return started
+
+
+async def _all(*works: Coroutine[Any, Any, None]) -> None:
+    await asyncio.gather(*works)
+
+
+async def _first_of(*works: Coroutine[Any, Any, Any]) -> None:
+    """Returns when one has ended, and raises what that raised; the others are cancelled."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
