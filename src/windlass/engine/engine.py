@@ -28,8 +28,9 @@ from windlass.engine.pruner import Pruner
 from windlass.engine.reaper import Reaper
 from windlass.engine.reporter import Reporter
 from windlass.engine.scheduler import Scheduler, Scheduling
-from windlass.engine.settler import DONE, Settler, SettlerLinks
+from windlass.engine.settler import Settler, SettlerLinks
 from windlass.engine.slots import Slots
+from windlass.engine.sure import DONE
 from windlass.engine.tools import Tools
 from windlass.errors import StoreError
 from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS

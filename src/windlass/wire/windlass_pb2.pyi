@@ -30,14 +30,16 @@ class WorkerEvent(_message.Message):
     def __init__(self, hello: _Optional[_Union[WorkerHello, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ..., nack: _Optional[_Union[Nack, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., abandon: _Optional[_Union[Abandon, _Mapping]] = ..., result_batch: _Optional[_Union[ResultBatch, _Mapping]] = ..., calls: _Optional[_Union[Calls, _Mapping]] = ...) -> None: ...
 
 class WorkerHello(_message.Message):
-    __slots__ = ("token", "worker_id", "wants_stop")
+    __slots__ = ("token", "worker_id", "wants_stop", "wants_calls")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     WANTS_STOP_FIELD_NUMBER: _ClassVar[int]
+    WANTS_CALLS_FIELD_NUMBER: _ClassVar[int]
     token: str
     worker_id: str
     wants_stop: bool
-    def __init__(self, token: _Optional[str] = ..., worker_id: _Optional[str] = ..., wants_stop: bool = ...) -> None: ...
+    wants_calls: bool
+    def __init__(self, token: _Optional[str] = ..., worker_id: _Optional[str] = ..., wants_stop: bool = ..., wants_calls: bool = ...) -> None: ...
 
 class Ready(_message.Message):
     __slots__ = ("commands", "lease_seconds", "count")

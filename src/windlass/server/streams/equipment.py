@@ -1,0 +1,78 @@
+"""Makes what streams share, from the service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.server.service import Service
+from windlass.server.streams.additions import Additions
+from windlass.server.streams.deliveries import Deliveries, open_deliveries
+from windlass.server.streams.dispatcher import Dispatcher
+from windlass.server.streams.keeping import Keeping
+from windlass.server.streams.rulings import Rulings
+from windlass.server.streams.settlements import Settlements
+from windlass.server.streams.shared import Shared
+from windlass.server.webhooks.addresses import check_address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Works:
+    """What hands out jobs and settles them, for every surface of a server."""
+
+    settlements: Settlements
+    dispatcher: Dispatcher
+    deliveries: Deliveries
+
+    async def close(self) -> None:
+        """Claim nothing more, and write what was said. The store is still needed for this."""
+        await self.dispatcher.close()
+        await self.settlements.close()
+
+
+async def open_works(service: Service) -> Works:
+    """The store must be open."""
+    settlements = Settlements(service.store)
+    dispatcher = Dispatcher(service.store, settlements, service.app.settings.poll_interval)
+    deliveries = await open_deliveries(service.store)
+    dispatcher.start()
+    return Works(settlements=settlements, dispatcher=dispatcher, deliveries=deliveries)
+
+
+def make_shared(service: Service, works: Works) -> Shared:
+    settings = service.app.settings
+    allowed = service.settings.webhook_allow
+
+    def check_webhook(url: str) -> None:
+        check_address(url, allowed)
+
+    keeping = Keeping(
+        service.store,
+        works.settlements,
+        service.clock,
+        lease=settings.lease,
+        max_resets=settings.max_resets,
+    )
+    return Shared(
+        identify=lambda token, peer: service.access.identify(token, peer=peer),
+        watch=service.watch,
+        store=service.store,
+        settlements=works.settlements,
+        dispatcher=works.dispatcher,
+        deliveries=works.deliveries,
+        keeping=keeping,
+        additions=Additions(service.store),
+        rulings=Rulings(
+            service.app.registry,
+            retry=service.app.retry,
+            max_attempts=settings.max_attempts,
+            keep=settings.keep,
+            max_output=settings.max_payload,
+        ),
+        prepare=service.app.client.prepare_plain,
+        check_webhook=check_webhook,
+        clock=service.clock,
+        lease=settings.lease,
+        max_payload=settings.max_payload,
+        keep=service.keep,
+        calls=getattr(service, "calls", None),
+    )
