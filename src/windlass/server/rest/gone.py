@@ -1,0 +1,56 @@
+"""Callers that go away while they wait: the server notices, and stops waiting for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from litestar import Request
+
+from windlass.server.rest.problems import Gone
+
+T = TypeVar("T")
+
+
+class Caller:
+    """Whether the caller of a request still listens. Use it by `async with`, after the body was
+    read: whatever comes then is the end of the connection."""
+
+    def __init__(self, request: Request[Any, Any, Any]) -> None:
+        self._request = request
+
+    async def __aenter__(self) -> Caller:
+        self._leaving = asyncio.create_task(self._left(), name="windlass caller")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leaving.cancel()
+        await asyncio.gather(self._leaving, return_exceptions=True)
+
+    async def _left(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+
+    async def is_gone(self) -> bool:
+        """Whether it has left; what has arrived is looked at first."""
+        await asyncio.sleep(0)
+        return self._leaving.done()
+
+    async def wait(self, waiting: Awaitable[T]) -> T:
+        """What is waited for; Gone, and the wait is cancelled, if the caller leaves before."""
+        work = asyncio.ensure_future(waiting)
+        try:
+            await asyncio.wait((work, self._leaving), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            raise Gone
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)

@@ -1,0 +1,21 @@
+"""What all requests of one process share."""
+
+from __future__ import annotations
+
+from windlass.server.rest.renewals import Renewals
+from windlass.server.rest.results import Results
+from windlass.server.service import Service
+
+
+class Shared:
+    """A service, and what REST adds to it."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.results = Results(service.store)
+        self.renewals = Renewals(service.store)
+
+    async def close(self) -> None:
+        """After the last request."""
+        await self.results.close()
+        await self.renewals.close()
