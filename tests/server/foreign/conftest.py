@@ -41,7 +41,8 @@ def shared_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, grpc_threads: None
 ) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp(f"serve-{request.param}")
-    with fresh_url(request.param, folder) as url, serving(url, folder) as made:
+    large = ("--max-payload", "2000000")
+    with fresh_url(request.param, folder) as url, serving(url, folder, *large) as made:
         yield made
 
 

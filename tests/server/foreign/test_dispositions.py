@@ -237,11 +237,13 @@ def test_a_delivery_that_was_tampered_with_proves_nothing(tenant: Tenant, change
     tenant.producer().add_many("mail", 2)
     owner, thief = tenant.worker(), tenant.worker()
     task, other = owner.get_all(2, "mail")
-    half = len(task.delivery) // 2
+    # As the other one where they first differ, and as its own from there on.
+    pairs = zip(task.delivery, other.delivery, strict=False)
+    first = next(n for n, pair in enumerate(pairs) if len({*pair}) > 1)
     forged = {
         "cut": task.delivery[:-1],
         "bit": bytes([task.delivery[0] ^ 1]) + task.delivery[1:],
-        "other": other.delivery[:half] + task.delivery[half:],
+        "other": other.delivery[: first + 1] + task.delivery[first + 1 :],
         "noise": b"\xff\x00 noise",
     }[change]
     ack = thief.present("result", forged, task_id=task.id, status="COMPLETED")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.patience import PATIENCE
+from tests.server.foreign import http2
 from tests.server.fuzz import frames
 from tests.server.fuzz.conftest import Site, fuzz
 
@@ -54,10 +55,10 @@ def test_any_bytes(site: Site, which: str) -> None:
 )
 def test_a_prefix_that_promises_too_much(site: Site, flag: int, length: int) -> None:
     """Nothing is reserved for a message because of what its prefix says."""
-    body = frames.message(b"abc", flag, length)
+    body = http2.message(b"abc", flag, length)
     for path in (b"/workerpb.WorkerStream/Stream", b"/producerpb.ProducerStream/Stream"):
-        sent = frames.PREFACE + frames.SETTINGS + frames.request(path)
-        pour(site.server.host, site.server.grpc_port, [sent + frames.frame(0, 0, 1, body)], False)
+        sent = http2.PREFACE + http2.SETTINGS + http2.request(path)
+        pour(site.server.host, site.server.grpc_port, [sent + http2.frame(0, 0, 1, body)], False)
         site.check()
     site.measure()
 
@@ -70,7 +71,7 @@ def test_many_connections_that_say_nothing(site: Site) -> None:
     ]
     try:
         for each in opened[::2]:
-            each.sendall(frames.PREFACE[:7])
+            each.sendall(http2.PREFACE[:7])
         site.check()
     finally:
         for each in opened:
