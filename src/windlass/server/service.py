@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from windlass.app import App
 from windlass.client import Client
@@ -21,7 +21,6 @@ from windlass.observe.logs import scoped
 from windlass.server.access import Access, JwtVerifier
 from windlass.server.identity import Identity
 from windlass.server.limits import Limits
-from windlass.server.parts import Deliveries, Settlements
 from windlass.server.peers import Peer
 from windlass.server.refusals import Forbidden
 from windlass.server.settings import DEFAULT_KEEP, ServeSettings
@@ -29,6 +28,12 @@ from windlass.server.watches import Watches
 from windlass.server.webhooks.addresses import check_address
 from windlass.store.port import Store
 from windlass.store.server import ServerStore
+
+if TYPE_CHECKING:
+    from windlass.server.streams import Works
+    from windlass.server.streams.deliveries import Deliveries
+    from windlass.server.streams.dispatcher import Dispatcher
+    from windlass.server.streams.settlements import Settlements
 
 
 class ServedStore(Store, ServerStore, Protocol):
@@ -40,6 +45,7 @@ class Service:
 
     access: Access
     settlements: Settlements
+    dispatcher: Dispatcher
     deliveries: Deliveries
 
     def __init__(self, app: App, settings: ServeSettings, *, clock: Clock = SYSTEM) -> None:
@@ -76,6 +82,12 @@ class Service:
             self.store, self.clock, jwt=jwt, allow_anonymous=self.settings.insecure
         )
         self._watches = Watches(self.store, self.clock, self.logger)
+
+    def use(self, works: Works) -> None:
+        """What hands out jobs and settles them, for every surface; the caller closes it."""
+        self.settlements = works.settlements
+        self.dispatcher = works.dispatcher
+        self.deliveries = works.deliveries
 
     async def close(self) -> None:
         await self._watches.close()

@@ -12,12 +12,10 @@ A second signal ends the grace at once, a third the process.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import socket
-import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import Any, Protocol
+from typing import Any
 
 from windlass.app import App
 from windlass.engine.signals import Signals
@@ -25,25 +23,14 @@ from windlass.errors import ConfigError
 from windlass.server.jwks import KeyCache, source_of
 from windlass.server.jwt import Verifier
 from windlass.server.peers import is_loopback
+from windlass.server.rest import make_app
 from windlass.server.rest_port import RestPort
 from windlass.server.service import Service
 from windlass.server.settings import Address, ServeSettings
 from windlass.server.sockets import address_of
+from windlass.server.streams import StreamServer, open_works, start
 from windlass.server.tls import server_context
 from windlass.server.upkeep import Upkeep
-
-
-class StreamServer(Protocol):
-    """The port of the streams."""
-
-    @property
-    def port(self) -> int: ...
-
-    async def drain(self) -> None:
-        """Tell all streams, and take results until none is open or the grace is over."""
-
-    async def close(self) -> None:
-        """End what is open, and hand back what was unfinished."""
 
 
 class Serving:
@@ -78,9 +65,13 @@ class Serving:
             )
             await upkeep.start()
             stack.push_async_callback(upkeep.stop)
-            streams = await start_streams(self._service, self._streams_address, self._tls[1])
+            works = await open_works(self._service)
+            stack.push_async_callback(works.close)
+            self._service.use(works)
+            at = self._streams_address
+            streams = await start(self._service, at.host, at.port, self._tls[1], works=works)
             stack.push_async_callback(streams.close)
-            rest = RestPort(make_rest(self._service), self._tls[0])
+            rest = RestPort(make_app(self._service), self._tls[0])
             await rest.start(self._rest_socket)
             stack.push_async_callback(rest.stop, 0.0)
             self._signals.install()
@@ -168,18 +159,6 @@ class Serving:
         await self._hurried.wait()
         upkeep.hurry()
         rest.hurry()
-
-
-def make_rest(service: Service) -> Any:
-    return importlib.import_module("windlass.server.rest").make_app(service)
-
-
-async def start_streams(
-    service: Service, address: Address, tls: ssl.SSLContext | None
-) -> StreamServer:
-    streams: Any = importlib.import_module("windlass.server.streams")
-    started: StreamServer = await streams.start(service, address.host, address.port, tls)
-    return started
 
 
 async def _all(*works: Coroutine[Any, Any, None]) -> None:

@@ -19,7 +19,6 @@ from windlass.model import names
 from windlass.server.identity import Identity, Power
 from windlass.server.peers import http_peer
 from windlass.server.rest.problems import Kind, Refused
-from windlass.server.rest.rates import Rates
 from windlass.server.rest.routes import Open
 from windlass.server.service import Service
 
@@ -39,16 +38,19 @@ class Doorkeeper:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._rates = Rates(service.settings.rate, service.clock)
 
     async def admit(self, connection: Connection, handler: BaseRouteHandler) -> None:
         """Raise unless the caller may call this route; its identity is kept for the handler."""
-        power = handler.opt[POWER]
+        power = handler.opt.get(POWER)
+        if power is None and connection.scope["method"] == "OPTIONS":  # type: ignore[typeddict-item]
+            return  # Litestar's own, which tells the methods of an address
+        if not isinstance(power, Power | Open):
+            raise Refused(Kind.FORBIDDEN, "this address declares no power, so none is enough")
         peer = http_peer(connection.scope)
         if power is Open.ALWAYS or (power is Open.ON_LOOPBACK and self._service.may_probe(peer)):
             return
         identity = await self._service.access.identify(_token(connection), peer=peer)
-        self._rates.count(identity)
+        self._service.limits.admit(identity)
         needed = Power.READ if isinstance(power, Open) else power
         if not identity.may(needed):
             roles = ", ".join(sorted(identity.roles))

@@ -36,6 +36,7 @@ class Call(Generic[Q, B]):
         self.service = shared.service
         self.results = shared.results
         self.renewals = shared.renewals
+        self.rulings = shared.rulings
         self.request = request
         self.identity = identity
         self.tenant = tenant

@@ -23,9 +23,9 @@ from windlass.server.rest.gone import Caller
 from windlass.server.rest.jobs import LONGEST_WAIT
 from windlass.server.rest.problems import Gone, Kind, Refused
 from windlass.server.rest.routes import Answer, Nothing, Routes
-from windlass.server.rest.seams import Want
 from windlass.server.rest.specs import Task
 from windlass.server.rest.tickets import LeaseText, ticket
+from windlass.server.streams.dispatcher import Want
 from windlass.store.records import RELEASE, ClaimRequest, Lease, decode_blockers
 from windlass.store.server import ClaimScope
 

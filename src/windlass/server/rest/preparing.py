@@ -9,7 +9,7 @@ from windlass.errors import ValidationError
 from windlass.model.job import JobSpec
 from windlass.server.rest.call import Call
 from windlass.server.rest.problems import Kind, Refused
-from windlass.server.rest.seams import Service, check_webhook
+from windlass.server.service import Service
 from windlass.store.records import NewJob
 from windlass.store.webhooks import address_of
 
@@ -47,7 +47,7 @@ def check_address(service: Service, job: NewJob) -> None:
     """Refuse a job whose end would be posted where webhooks may not go."""
     url = address_of(job.meta)
     if url is not None:
-        check_webhook(service, url)
+        service.check_webhook(url)
 
 
 def keep(service: Service, jobs: Iterable[NewJob]) -> None:
@@ -56,4 +56,4 @@ def keep(service: Service, jobs: Iterable[NewJob]) -> None:
         if job.keep is None:
             known = service.app.registry.find(job.task)
             by_task = None if known is None else known.options.keep
-            job.keep = service.settings.keep if by_task is None else by_task
+            job.keep = service.keep if by_task is None else by_task

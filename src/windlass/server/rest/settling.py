@@ -165,7 +165,7 @@ def _outcome(
     lease: Lease | None,
 ) -> Outcome | None:
     """What the store is to write. An output is looked at whether or not the lease is good."""
-    rulings = call.service.rulings
+    rulings = call.rulings
     match given:
         case Completed(output=None):
             return None if lease is None else rulings.completed(lease, b"")

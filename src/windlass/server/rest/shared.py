@@ -5,6 +5,7 @@ from __future__ import annotations
 from windlass.server.rest.renewals import Renewals
 from windlass.server.rest.results import Results
 from windlass.server.service import Service
+from windlass.server.streams.rulings import Rulings
 
 
 class Shared:
@@ -14,6 +15,14 @@ class Shared:
         self.service = service
         self.results = Results(service.store)
         self.renewals = Renewals(service.store)
+        settings = service.app.settings
+        self.rulings = Rulings(
+            service.app.registry,
+            retry=service.app.retry,
+            max_attempts=settings.max_attempts,
+            keep=settings.keep,
+            max_output=settings.max_payload,
+        )
 
     async def close(self) -> None:
         """After the last request."""

@@ -120,7 +120,6 @@ class _Common(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         ),
     ] = None
 
-
     def job(self) -> JobSpec:
         """The same as the client takes it. Raises ValidationError for two addresses."""
         said = msgspec.structs.asdict(self)
