@@ -43,7 +43,6 @@ from windlass.store.records import (
     paused_in,
 )
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule, decode_known, encode
-from windlass.store.server import REQUESTS_KEPT
 from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
 from windlass.stores.postgres.adding import Adding
@@ -357,13 +356,11 @@ class PostgresStore(ChainVerbs, ServerVerbs):
         keep_failed_chains: float = KEEP_FAILED_CHAINS,
     ) -> int:
         [count] = await self._calls.row(
-            "SELECT {schema}._prune("
-            "%s::integer, %s::float8, %s::float8, %s::float8, %s::float8, %s)",
+            "SELECT {schema}._prune(%s::integer, %s::float8, %s::float8, %s::float8, %s)",
             limit,
             CANCELLED_KEPT,
             keep_chains,
             keep_failed_chains,
-            REQUESTS_KEPT,
             self._calls.now,
         )
         return int(count)
