@@ -23,15 +23,14 @@ def pour(host: str, port: int, parts: list[bytes], reset: bool) -> None:
     A server that waits for the rest of a request may keep the connection: the caller closes it.
     """
     with socket.create_connection((host, port), timeout=PATIENCE) as connection:
-        with suppress(ConnectionError, BrokenPipeError):
+        with suppress(OSError):
             for part in parts:
                 connection.sendall(part)
             if not reset:
                 connection.shutdown(socket.SHUT_WR)
-                connection.settimeout(1)
-                with suppress(TimeoutError):
-                    while connection.recv(65536):
-                        pass
+                connection.settimeout(0.05)
+                while connection.recv(65536):
+                    pass
 
 
 @pytest.mark.parametrize("which", ["rest", "streams"])
@@ -47,7 +46,7 @@ def test_any_bytes(site: Site, which: str) -> None:
         assert server.call("GET", "/healthz").status in (200, 401)
         site.measure()
 
-    fuzz(st.tuples(frames.any_bytes, st.integers(0, 400), st.booleans()), example, 60)
+    fuzz(st.tuples(frames.any_bytes, st.integers(0, 400), st.booleans()), example, 40)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_worker_events_of_any_values(site: Site) -> None:
         finish(site, worker, sent, end)
         site.server.close_streams_but(1)
 
-    fuzz(st.tuples(st.data(), ENDS), example, 60)
+    fuzz(st.tuples(st.data(), ENDS), example, 30)
 
 
 def test_producer_events_of_any_values(site: Site) -> None:
@@ -59,7 +59,7 @@ def test_producer_events_of_any_values(site: Site) -> None:
         finish(site, tenant.producer(), sent, end)
         site.server.close_streams_but(1)
 
-    fuzz(st.tuples(st.lists(events.producer_events(), max_size=12), ENDS), example, 60)
+    fuzz(st.tuples(st.lists(events.producer_events(), max_size=12), ENDS), example, 30)
 
 
 @pytest.mark.parametrize("greeted", [True, False], ids=["after-hello", "before-hello"])
@@ -76,7 +76,7 @@ def test_messages_of_any_shape(site: Site, role: str, greeted: bool) -> None:
         server.close_streams_but(1)
 
     messages = st.lists(events.any_messages | events.garbage, max_size=8)
-    fuzz(st.tuples(messages, ENDS), example, 40)
+    fuzz(st.tuples(messages, ENDS), example, 15)
 
 
 @pytest.mark.parametrize("role", ["worker", "producer"])
