@@ -28,6 +28,7 @@ QUIET = 10.0
 """Seconds without a byte from the server after which it is asked for a sign of life."""
 SIGN_LIMIT = 5.0
 """Seconds it has for that."""
+LOOK_EVERY = 1.0
 
 _PREFIX = struct.Struct(">BI")
 _PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00windlass"
@@ -232,7 +233,7 @@ class GrpcStream(asyncio.Protocol):
             return
         if self._pinged_at is None and now >= self.heard_at + QUIET:
             self.ping()
-        self._watch = self._loop.call_later(1.0, self._look)
+        self._watch = self._loop.call_later(LOOK_EVERY, self._look)
 
     def ping(self) -> None:
         """Ask for a sign of life, unless it was asked for already."""
