@@ -38,7 +38,6 @@ from windlass.server.rest.reading import decode_body, decode_query, read_body
 from windlass.server.rest.routes import Reply, Route, Streamed
 from windlass.server.rest.shared import SHARED, Shared, shared_of
 from windlass.server.service import Service
-from windlass.server.streams import Works
 
 ROUTES: tuple[Route, ...] = tuple(
     route
@@ -48,10 +47,10 @@ ROUTES: tuple[Route, ...] = tuple(
 """All routes but that of the document, which is made from these."""
 
 
-def make_app(service: Service, works: Works | None = None) -> ASGIApp:
-    """The REST surface of a started service, an ASGI application to be served with its lifespan.
-    `works` are those of the streams, where the server has them; else it opens its own."""
-    shared = Shared(service, works)
+def make_app(service: Service) -> ASGIApp:
+    """The REST surface of a started service that has its works: an ASGI application, to be served
+    with its lifespan."""
+    shared = Shared(service)
     app = _app()
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
