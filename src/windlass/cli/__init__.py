@@ -26,6 +26,7 @@ COMMANDS = {
     "import": "Move jobs here from another queue.",
     "health": "Exit 0 if everything needed is there.",
     "doctor": "Say what is wrong here, and what to do.",
+    "proto": "Print the protocol file of the server's streams.",
     "bench": "Measure this machine.",
     "demo": "See jobs run, fail, queue up and survive a crash.",
 }

@@ -14,7 +14,6 @@ from windlass.clock import SYSTEM, Clock
 from windlass.server.rest import make_app
 from windlass.server.service import Service
 from windlass.server.settings import make_settings
-from windlass.server.streams import open_works
 from windlass.server.tokens import digest_of, make_token
 from windlass.store.server import Token
 from windlass.testing import VirtualClock, run_virtual
@@ -29,7 +28,7 @@ class Kit:
         self.app = app
         self.service = service
         self.clock = clock
-        self.asgi = make_app(service)
+        self.asgi: Any = make_app(service)
         self._callers: list[httpx.AsyncClient] = []
 
     @property
@@ -82,10 +81,6 @@ async def serving(
         service = Service(served, make_settings(**settings), clock=clock)
         await service.start()
         stack.push_async_callback(service.close)
-        works = await open_works(service)
-        stack.push_async_callback(works.close)
-        for part in ("settlements", "dispatcher", "deliveries"):
-            setattr(service, part, getattr(works, part))
         kit = Kit(served, service, clock)
         await stack.enter_async_context(_lifespan(kit.asgi))
         stack.push_async_callback(kit.close)
@@ -133,3 +128,16 @@ def problem(answer: httpx.Response, status: int, end: str = "", field: str | Non
     if field is not None:
         assert told.get("field") == field, told
     return told
+
+
+def counted(store: Any, verb: str) -> list[Any]:
+    """The calls of a verb of the store from now on."""
+    calls: list[Any] = []
+    inner = getattr(store, verb)
+
+    async def counting(*args: Any, **more: Any) -> Any:
+        calls.append(args)
+        return await inner(*args, **more)
+
+    setattr(store, verb, counting)
+    return calls

@@ -19,7 +19,7 @@ from msgspec import Meta
 from windlass.client.showing import ShownJob, shown, with_blockers
 from windlass.server.identity import Power
 from windlass.server.rest.call import Call
-from windlass.server.rest.gone import Caller
+from windlass.server.rest.gone import Caller, until
 from windlass.server.rest.jobs import LONGEST_WAIT
 from windlass.server.rest.problems import Gone, Kind, Refused
 from windlass.server.rest.routes import Answer, Nothing, Routes
@@ -106,7 +106,7 @@ async def claim_jobs(call: Call[Nothing, ClaimCall]) -> Claims:
         except BaseException:
             await want.release(leases)
             raise
-    deliveries = call.service.deliveries
+    deliveries = call.works.deliveries
     tickets = [ticket(deliveries.seal(lease)) for lease in leases]
     return Claims([Claim(lease, job) for lease, job in zip(tickets, jobs, strict=True)])
 
@@ -135,6 +135,7 @@ class _Wanted:
 
     def __init__(self, call: Call[Nothing, ClaimCall], scope: ClaimScope, seconds: float) -> None:
         self._service = call.service
+        self._works = call.works
         self._scope = scope
         self._seconds = seconds
         self._count = call.body.count
@@ -179,10 +180,10 @@ class _Wanted:
             give=given.set_result,
             can_take=lambda: not given.done(),
         )
-        dispatcher = self._service.dispatcher
+        dispatcher = self._works.dispatcher
         dispatcher.add(want)
         try:
-            await caller.wait(self._first(given))
+            await caller.wait(until(given, self._wait, self._service.draining))
         except BaseException:
             dispatcher.remove(want)
             if given.done():
@@ -191,17 +192,6 @@ class _Wanted:
         dispatcher.remove(want)
         return given.result() if given.done() else []
 
-    async def _first(self, given: asyncio.Future[list[Lease]]) -> None:
-        """Something is given, the wait is over, or the server stops."""
-        draining = asyncio.ensure_future(self._service.draining.wait())
-        try:
-            first = asyncio.FIRST_COMPLETED
-            await asyncio.wait((given, draining), timeout=self._wait, return_when=first)
-        finally:
-            draining.cancel()
-            await asyncio.gather(draining, return_exceptions=True)
-
     async def release(self, leases: Sequence[Lease]) -> None:
         """Hand back what cannot be given to the caller: ready at once, no attempt used."""
-        for lease in leases:
-            await self._service.settlements.settle(lease, RELEASE)
+        await self._works.settlements.settle_all([(lease, RELEASE) for lease in leases])

@@ -14,6 +14,17 @@ from windlass.server.rest.problems import Gone
 T = TypeVar("T")
 
 
+async def until(awaited: asyncio.Future[Any], seconds: float, stopping: asyncio.Event) -> None:
+    """Return when it is there, after so many seconds, or when the server stops."""
+    stopped = asyncio.ensure_future(stopping.wait())
+    try:
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait((awaited, stopped), timeout=seconds, return_when=first)
+    finally:
+        stopped.cancel()
+        await asyncio.gather(stopped, return_exceptions=True)
+
+
 class Caller:
     """Whether the caller of a request still listens. Use it by `async with`, after the body was
     read: whatever comes then is the end of the connection."""

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from windlass.errors import StoreError
 from windlass.model.job import JobState
+from windlass.server.rest.gone import until
 from windlass.store.port import Store
 from windlass.store.records import JobFilter
 
@@ -25,21 +26,20 @@ _FINAL = tuple(state for state in JobState if state.is_final)
 class Results:
     """The waits of one process."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, stopping: asyncio.Event) -> None:
         self._store = store
+        self._stopping = stopping
         self._waiting: dict[int, set[asyncio.Future[None]]] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def wait(self, id: int, seconds: float) -> None:
-        """Return when the job has finished, or after that many seconds."""
+        """Return when the job has finished, after that many seconds, or when the server stops."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(id, set()).add(ended)
         if self._looking is None:
             self._looking = asyncio.create_task(self._look(), name="windlass results")
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await ended
+            await until(ended, seconds, self._stopping)
         finally:
             self._forget(id, ended)
 

@@ -72,8 +72,8 @@ class _Group:
     queues: dict[str, dict[Want, None]] = field(default_factory=dict)
     """The open wants of each worker; the worker whose turn it is comes first."""
     is_dry: bool = False
-    hints: int = 0
-    """How many hints there had been when the last claim was made."""
+    """Whether nothing was found when it was last looked for. The next hint, if it has not come
+    already, is answered for this group, too."""
     task: asyncio.Task[None] | None = None
 
     def turn(self) -> list[Want] | None:
@@ -134,7 +134,7 @@ class Dispatcher:
         if group is None:
             group = self._groups[want.scope] = _Group(want.scope)
         group.queues.setdefault(want.worker, {})[want] = None
-        if not group.is_dry or group.hints != self._hints:
+        if not group.is_dry:
             self._wake(group)
 
     def remove(self, want: Want) -> None:
@@ -154,7 +154,7 @@ class Dispatcher:
         """Wants of these scopes can take something again."""
         for scope in scopes:
             group = self._groups.get(scope)
-            if group is not None and (not group.is_dry or group.hints != self._hints):
+            if group is not None and not group.is_dry:
                 self._wake(group)
 
     async def rest(self, worker: str) -> None:
@@ -199,13 +199,14 @@ class Dispatcher:
         if not resting:
             return
         time = asyncio.get_running_loop().time
-        began, seen = time(), self._hints
+        began = time()
         may_have = await self._store.claimable([group.scope for group in resting])
         for group, may in zip(resting, may_have, strict=True):
             if may:
+                group.is_dry = False
                 self._wake(group)
             elif group.task is None:
-                group.is_dry, group.hints = True, seen
+                group.is_dry = True
         await asyncio.sleep(min(LONGEST_REST, RESTS * (time() - began)))
 
     # ── claims ──
@@ -233,7 +234,7 @@ class Dispatcher:
                     pause = min(2 * pause, LONGEST_PAUSE)
                     continue
                 pause = FIRST_PAUSE
-                group.is_dry, group.hints = found == 0, seen
+                group.is_dry = found == 0
                 if found < wanted:
                     # Looking is cheaper than claiming, and there is probably nothing more.
                     if found or seen != self._hints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from windlass.server.service import Service
@@ -9,6 +10,7 @@ from windlass.server.streams.additions import Additions
 from windlass.server.streams.deliveries import Deliveries, open_deliveries
 from windlass.server.streams.dispatcher import Dispatcher
 from windlass.server.streams.keeping import Keeping
+from windlass.server.streams.lease_thread import LeaseHost, LeaseThread
 from windlass.server.streams.rulings import Rulings
 from windlass.server.streams.settlements import Settlements
 from windlass.server.streams.shared import Shared
@@ -38,7 +40,10 @@ async def open_works(service: Service) -> Works:
     return Works(settlements=settlements, dispatcher=dispatcher, deliveries=deliveries)
 
 
-def make_shared(service: Service, works: Works) -> Shared:
+def make_shared(
+    service: Service, works: Works, host: Callable[..., LeaseHost] = LeaseThread
+) -> Shared:
+    """`host` is what has the lifeline."""
     settings = service.app.settings
     allowed = service.settings.webhook_allow
 
@@ -51,6 +56,7 @@ def make_shared(service: Service, works: Works) -> Shared:
         service.clock,
         lease=settings.lease,
         max_resets=settings.max_resets,
+        host=host,
     )
     return Shared(
         identify=lambda token, peer: service.access.identify(token, peer=peer),

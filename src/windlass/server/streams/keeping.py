@@ -25,7 +25,7 @@ from typing import Protocol
 from windlass.clock import Clock
 from windlass.errors import StoreBusyError, StoreClosedError, StoreError
 from windlass.server.streams.deliveries import Delivery
-from windlass.server.streams.lease_thread import LeaseThread, Question
+from windlass.server.streams.lease_thread import LeaseHost, LeaseThread, Question
 from windlass.server.streams.settlements import Settlements
 from windlass.store.port import Lifeline
 from windlass.store.records import RELEASE, Lease, Renewal, Settled, Verdict
@@ -93,8 +93,10 @@ class Keeping:
         *,
         lease: float,
         max_resets: int,
+        host: Callable[[Lifeline, Callable[[Lifeline], float], Clock], LeaseHost] = LeaseThread,
     ) -> None:
         self._store = store
+        self._host = host
         self._settlements = settlements
         self._clock = clock
         self._lease = lease
@@ -106,10 +108,10 @@ class Keeping:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._thread: LeaseThread | None = None
+        self._thread: LeaseHost | None = None
 
     def start(self) -> None:
-        self._thread = LeaseThread(self._store.lifeline(), self._step, self._clock)
+        self._thread = self._host(self._store.lifeline(), self._step, self._clock)
         self._thread.start()
 
     async def close(self) -> None:

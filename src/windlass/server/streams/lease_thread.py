@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from typing import Protocol
 
 from windlass.clock import Clock
 from windlass.errors import StoreClosedError
@@ -21,6 +22,20 @@ _log = logging.getLogger("windlass.server")
 
 Question = Callable[[Lifeline], Renewal]
 AFTER_AN_ERROR = 0.5
+
+
+class LeaseHost(Protocol):
+    """Has the lifeline, and makes steps until it is stopped."""
+
+    def start(self) -> None: ...
+
+    def wake_by(self, at: float) -> None: ...
+
+    def ask(self, question: Question) -> Future[Renewal]: ...
+
+    def tell(self, what: Callable[[], None]) -> None: ...
+
+    async def stop(self) -> None: ...
 
 
 class LeaseThread:

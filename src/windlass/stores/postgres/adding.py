@@ -18,7 +18,7 @@ from windlass.model.job import Job
 from windlass.model.payload import decode
 from windlass.store.fresh import fresh_chains, fresh_jobs
 from windlass.store.records import NewChain, NewJob, Row
-from windlass.store.server import REQUESTS_KEPT, Request, Requested
+from windlass.store.server import Request, Requested
 from windlass.stores.postgres.calls import PATIENT_THREADS, Calls, Closable
 from windlass.stores.postgres.gather import Gather
 from windlass.stores.postgres.keyed import KeyedAdds
@@ -51,10 +51,11 @@ _ENQUEUE_KEYED = (
 _ENQUEUE_LINKED = "SELECT jobs FROM {schema}._enqueue(%s, true, %s)"
 
 _ENQUEUE_ONCE = (
-    "SELECT asked.answer FROM (SELECT pg_catalog.set_config('lock_timeout', %s, true)) AS s (wait)"
+    "SELECT asked.answers, asked.rows"
+    " FROM (SELECT pg_catalog.set_config('lock_timeout', %s, true)) AS s (wait)"
     " CROSS JOIN LATERAL {schema}._enqueue_once("
     "CASE WHEN s.wait IS NOT NULL THEN %s::text[] END, %s::text[], %s::text[], %s::integer[],"
-    " %s::json, %s, %s::float8, %s::bigint, %s) AS asked (answer)"
+    " %s::json, %s, %s::bigint, %s) AS asked"
 )
 
 _START = (
@@ -149,9 +150,9 @@ class Adding:
         by: int,
         wait: float,
     ) -> list[Requested]:
-        values = [_milliseconds(wait), *once_values(requests), REQUESTS_KEPT, by, self._calls.now]
-        [text] = self._calls.fetch_row(connection, _ENQUEUE_ONCE, *values)
-        return decode_requested(text)
+        values = [_milliseconds(wait), *once_values(requests), by, self._calls.now]
+        answers, rows = self._calls.fetch_row(connection, _ENQUEUE_ONCE, *values)
+        return decode_requested(answers, rows or "[]")
 
     # ── chains ──
 

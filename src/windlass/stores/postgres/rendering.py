@@ -22,6 +22,7 @@ from windlass.store.records import (
     MAX_ERRORS,
     MOST_BLOCKER_TEXT,
 )
+from windlass.store.server import REQUESTS_KEPT
 
 MOST_SPANS = 4_000
 """Ranges of ids in all batches, beyond which a claim writes no further batch."""
@@ -108,6 +109,7 @@ def _places(schema: str) -> dict[str, str]:
         "{max_resets}": str(DEFAULT_MAX_RESETS),
         "{max_payload}": str(MAX_PAYLOAD),
         "{longest}": str(LONGEST),
+        "{requests_kept}": f"interval '{REQUESTS_KEPT:g} s'",
         "{reserved_names}": RESERVED,
         "{webhook}": literal(webhooks.WEBHOOK),
         "{webhook_task}": literal(webhooks.WEBHOOK_TASK),

@@ -27,26 +27,27 @@ def once_values(requests: Sequence[Request]) -> list[Any]:
 
 
 class _Answer(msgspec.Struct):
-    """A `Requested` whose jobs are rows."""
+    """A `Requested` without its jobs."""
 
     ids: tuple[int, ...] = ()
-    jobs: tuple[Row | None, ...] = ()
     is_new: bool = False
     is_conflict: bool = False
 
 
 _answers = msgspec.json.Decoder(list[_Answer]).decode
+_rows = msgspec.json.Decoder(list[Row]).decode
 
 
-def decode_requested(text: str) -> list[Requested]:
+def decode_requested(answers: str, rows: str) -> list[Requested]:
+    jobs = {row.id: row.job() for row in _rows(rows)}
     return [
         Requested(
             answer.ids,
-            tuple([None if row is None else row.job() for row in answer.jobs]),
+            tuple([jobs.get(job_id) for job_id in answer.ids]),
             is_new=answer.is_new,
             is_conflict=answer.is_conflict,
         )
-        for answer in _answers(text)
+        for answer in _answers(answers)
     ]
 
 

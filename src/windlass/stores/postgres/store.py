@@ -43,7 +43,6 @@ from windlass.store.records import (
     paused_in,
 )
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule, decode_known, encode
-from windlass.store.server import REQUESTS_KEPT
 from windlass.stores.migrations import Migrate
 from windlass.stores.postgres import find, schema
 from windlass.stores.postgres.adding import Adding
@@ -59,7 +58,7 @@ from windlass.stores.postgres.reaping import Reaping
 from windlass.stores.postgres.refusals import told_plainly
 from windlass.stores.postgres.rendering import channel, quoted
 from windlass.stores.postgres.server_verbs import ServerVerbs
-from windlass.stores.postgres.settlements import is_linked
+from windlass.stores.postgres.settlements import is_linked, is_posted
 from windlass.stores.postgres.settling import Settling
 from windlass.stores.postgres.waking import Waking
 from windlass.stores.postgres.wire import encode_jobs
@@ -254,7 +253,10 @@ class PostgresStore(ChainVerbs, ServerVerbs):
             return []
         answers = await self._settling.settle(settlements)
         if any(
-            lease.queue or not isinstance(outcome, Complete) or is_linked(lease, outcome)
+            lease.queue
+            or not isinstance(outcome, Complete)
+            or is_linked(lease, outcome)
+            or is_posted(lease, outcome)
             for lease, outcome in settlements
         ):
             # A queue that goes on sends no NOTIFY: workers of this process go on with it.
@@ -357,13 +359,11 @@ class PostgresStore(ChainVerbs, ServerVerbs):
         keep_failed_chains: float = KEEP_FAILED_CHAINS,
     ) -> int:
         [count] = await self._calls.row(
-            "SELECT {schema}._prune("
-            "%s::integer, %s::float8, %s::float8, %s::float8, %s::float8, %s)",
+            "SELECT {schema}._prune(%s::integer, %s::float8, %s::float8, %s::float8, %s)",
             limit,
             CANCELLED_KEPT,
             keep_chains,
             keep_failed_chains,
-            REQUESTS_KEPT,
             self._calls.now,
         )
         return int(count)

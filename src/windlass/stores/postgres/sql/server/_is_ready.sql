@@ -1,9 +1,9 @@
 -- Whether this tenant, or any but the default one (NULL), has a ready job of this task that is in no batch
--- and not paused. It looks at a hundred jobs at most, and says so where none of these is free.
+-- and not paused. It looks at fifty jobs at most, and says so where none of these is free.
 CREATE OR REPLACE FUNCTION {schema}._is_ready(_tenant text, _task text, _batched int8multirange)
 RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  most CONSTANT integer := 100;
+  most CONSTANT integer := 50;
 BEGIN
   IF _tenant IS NULL THEN
     RETURN EXISTS (

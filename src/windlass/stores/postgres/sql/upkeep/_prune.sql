@@ -1,8 +1,7 @@
--- Remove what was kept long enough, at most `_limit` rows in one step; how many. Requests of servers that
--- are forgotten are not counted, unless there may be more of them.
+-- Remove what was kept long enough, at most `_limit` rows in one step; how many.
 CREATE OR REPLACE FUNCTION {schema}._prune(
   _limit integer, _cancelled_kept float8, _chains_kept float8, _failed_chains_kept float8,
-  _requests_kept float8, _now timestamptz DEFAULT NULL
+  _now timestamptz DEFAULT NULL
 ) RETURNS integer LANGUAGE plpgsql
 SET enable_seqscan = off
 AS $$
@@ -38,8 +37,5 @@ BEGIN
   IF kept < _limit AND EXISTS (SELECT FROM {schema}._chains AS c WHERE c.state <> 'open') THEN
     kept := kept + {schema}._prune_chains(_limit - kept, _chains_kept, _failed_chains_kept, at);
   END IF;
-  IF {schema}._forget_requests(_limit, _requests_kept, at) = _limit THEN
-    RETURN _limit;  -- there may be more of them
-  END IF;
-  RETURN kept;
+  RETURN kept + {schema}._forget_requests(_limit - kept, at);
 END $$;
