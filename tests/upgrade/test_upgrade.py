@@ -119,7 +119,8 @@ def place_of(migration: int, server: Version | None, tmp_path: Path) -> Any:
 
 @pytest.fixture(params=PLACES, ids=str)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return place_of(*request.param, tmp_path)
+    migration, server = request.param
+    return place_of(migration, server, tmp_path)
 
 
 def test_nothing_is_lost_or_changed(place: Any) -> None:
