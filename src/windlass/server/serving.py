@@ -143,9 +143,13 @@ class Serving:
 
     # ── the end ──
 
+    def stop(self) -> None:
+        """Drain, and then return from `run`."""
+        self._stopping.set()
+
     def _on_signal(self, name: str) -> None:
         self._logger.info("%s: taking results, and nothing new; again to hurry", name)
-        self._stopping.set()
+        self.stop()
 
     async def _drain(self, upkeep: Upkeep, streams: StreamServer, rest: RestPort) -> None:
         self._service.draining.set()
