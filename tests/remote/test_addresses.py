@@ -149,9 +149,7 @@ def test_a_server_that_asks_for_certificates(tmp_path: Path) -> None:
     own = make_certificate(tmp_path, "server")
     client = make_certificate(tmp_path, "client")
     with serving("memory://", tls=server_context(own, client)) as served:
-        address = served.address(
-            ADMIN, is_encrypted=True, ca=str(own), certificate=str(client)
-        )
+        address = served.address(ADMIN, is_encrypted=True, ca=str(own), certificate=str(client))
         _works(address)
         with pytest.raises(StoreUnavailableError):
             _works(served.address(ADMIN, is_encrypted=True, ca=str(own)))

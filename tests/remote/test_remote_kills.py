@@ -167,9 +167,7 @@ def test_a_worker_is_killed(tmp_path: Path) -> None:
         asyncio.run(_when_it_serves(made, main))
 
 
-async def _when_it_serves(
-    made: Site, main: Callable[[Site], Coroutine[Any, Any, None]]
-) -> None:
+async def _when_it_serves(made: Site, main: Callable[[Site], Coroutine[Any, Any, None]]) -> None:
     async with asyncio.timeout(PATIENCE):
         while True:
             assert made.server.poll() is None, "the server has ended"

@@ -59,9 +59,7 @@ class Pair:
         message = Calls()
         for verb, arguments in asked:
             self._number += 1
-            message.calls.append(
-                Call(number=self._number, verb=verb, arguments=encode(arguments))
-            )
+            message.calls.append(Call(number=self._number, verb=verb, arguments=encode(arguments)))
         await self.session.take(Calls.FromString(message.SerializeToString()))
         return list(range(self._number - len(asked) + 1, self._number + 1))
 
@@ -291,9 +289,7 @@ def test_what_comes_while_one_write_is_made_is_the_next() -> None:
         assert answers[0] == [10] and answers[1] == [20, 30] and answers[3] == [40]
         assert isinstance(answers[2], TaskNameError)
         assert written == [[1], [2, 3, -1, 4], [2, 3], [-1], [4]]
-        lost = await asyncio.gather(
-            gathered.add([5]), gathered.add([-2]), return_exceptions=True
-        )
+        lost = await asyncio.gather(gathered.add([5]), gathered.add([-2]), return_exceptions=True)
         assert [type(each) for each in lost] == [OutcomeUnknownError] * 2
         assert lost[0] is not lost[1]
 
