@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
-TESTS := tests/unit tests/contract tests/engine tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/upgrade tests/postgres
+TESTS := tests/unit tests/contract tests/engine tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/upgrade tests/server tests/postgres
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check lint format cover pythons simulate machines mutation fuzz soak bench bench-quick clean
@@ -67,8 +67,10 @@ mutation: $(READY) ## one protection off at a time, each must be noticed; some o
 	@$(BIN)/python -m tests.mutation $(NAMES)
 
 EXAMPLES ?= 500
-fuzz: $(READY) ## odd values to every public entry; EXAMPLES=500 for each entry
+SECONDS ?= 60
+fuzz: $(READY) ## odd values to every public entry; EXAMPLES=500 for each entry; garbage for a server; SECONDS=60 for each kind
 	@FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --timeout=0 tests/fuzz
+	@FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest --timeout=0 tests/server/fuzz
 
 MINUTES ?= 30
 STORES ?= postgres sqlite
