@@ -154,19 +154,18 @@ def serve(ctx: click.Context, /, **options: Any) -> None:
     settings = make_settings(**{name: options[name] for name in _SETTINGS})
     _check_extra()
     if supervisor is None and settings.processes > 1:
+        if not options["target"]:
+            _check_shared(_make_app(options))
         ctx.exit(_supervise(settings, options))
     ctx.call_on_close(leave_early_on_signals())
     app = _make_app(options)
-    if settings.processes > 1 and not app.store.capabilities.shared:
-        raise ConfigError(
-            "jobs in memory:// live in one process; leave out --processes, or name a file or a"
-            " database: -c sqlite:///jobs.db"
-        )
+    if settings.processes > 1:
+        _check_shared(app)
+    rest, streams = _given_ports() or _own_ports(settings)
     logs.configure(
         options["log_level"] or app.settings.log_level,
         options["log_format"] or app.settings.log_format,
     )
-    rest, streams = _given_ports() or _own_ports(settings)
     with rest, asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(app, settings, rest, streams, supervisor))
 
@@ -195,6 +194,14 @@ def _make_app(options: Mapping[str, Any]) -> App:
     if options["keep"] is not None or app.settings.keep is None:
         app.configure(keep=DEFAULT_KEEP if options["keep"] is None else options["keep"])
     return app
+
+
+def _check_shared(app: App) -> None:
+    if not app.store.capabilities.shared:
+        raise ConfigError(
+            "jobs in memory:// live in one process; leave out --processes, or name a file or a"
+            " database: -c sqlite:///jobs.db"
+        )
 
 
 async def _serve(
@@ -247,14 +254,14 @@ def _given_ports() -> tuple[socket.socket, Address] | None:
 def _supervise(settings: ServeSettings, options: Mapping[str, Any]) -> int:
     from windlass.cli.supervisor import Supervisor
 
-    chosen = config.load({name: options[name] for name in ("log_level", "log_format")})
-    logs.configure(chosen.log_level, chosen.log_format)
     command = [sys.executable, "-P", "-m", "windlass", *sys.argv[1:]]
     with ExitStack() as stack:
         rest = stack.enter_context(open_port(settings.bind, "--bind"))
         streams = open_port(settings.grpc_bind, "--grpc-bind", shared=True)
         stack.enter_context(streams)
         at = address_of(streams)
+        chosen = config.load({name: options[name] for name in ("log_level", "log_format")})
+        logs.configure(chosen.log_level, chosen.log_format)
         supervisor = Supervisor(
             command,
             settings.processes,

@@ -14,7 +14,7 @@ from windlass.cli.place import Place, database, json_option
 from windlass.cli.values import seconds_option
 from windlass.clock import SYSTEM, to_datetime
 from windlass.errors import ConfigError
-from windlass.model.names import RESERVED, check_task
+from windlass.model.names import check_task
 from windlass.server.identity import Role
 from windlass.server.tokens import digest_of, make_token
 from windlass.server.webhooks.signing import rotate_secret, secret_of
@@ -201,8 +201,6 @@ def _check(name: str, roles: Sequence[str], tasks: Sequence[str], expires: float
         raise ConfigError("--task is for tokens of the role worker")
     for task in tasks:
         check_task(task)
-        if task.startswith(RESERVED):
-            raise ConfigError(f"tasks that begin with {RESERVED!r} are run by the server itself")
     if expires is not None and expires <= 0:
         raise ConfigError("--expires must be more than 0 seconds")
 

@@ -14,7 +14,7 @@ import jwt
 from windlass.clock import Clock
 from windlass.errors import ValidationError
 from windlass.model.job import DEFAULT_TENANT
-from windlass.model.names import RESERVED, check_task, check_tenant
+from windlass.model.names import check_task, check_tenant
 from windlass.server.identity import Identity, Role, roles_of
 from windlass.server.jwks import ALGORITHMS, KeyCache
 from windlass.server.refusals import Unauthenticated
@@ -118,9 +118,7 @@ def _tasks(claim: object) -> tuple[str, ...] | None:
         return None
     try:
         if isinstance(claim, list) and claim:
-            names = tuple(map(check_task, claim))
-            if not any(name.startswith(RESERVED) for name in names):
-                return names
+            return tuple(map(check_task, claim))
     except ValidationError:
         pass
     raise Unauthenticated(

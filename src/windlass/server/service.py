@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from windlass.server.streams.deliveries import Deliveries
     from windlass.server.streams.dispatcher import Dispatcher
     from windlass.server.streams.settlements import Settlements
+    from windlass.server.streams.shared import CallHandler
 
 
 class ServedStore(Store, ServerStore, Protocol):
@@ -47,6 +48,8 @@ class Service:
     settlements: Settlements
     dispatcher: Dispatcher
     deliveries: Deliveries
+    calls: CallHandler | None = None
+    """Verbs of the store for Windlass's own programs elsewhere (`server/calls/`)."""
 
     def __init__(self, app: App, settings: ServeSettings, *, clock: Clock = SYSTEM) -> None:
         self.app = app

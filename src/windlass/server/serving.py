@@ -20,6 +20,7 @@ from typing import Any
 from windlass.app import App
 from windlass.engine.signals import Signals
 from windlass.errors import ConfigError
+from windlass.server.calls import open_calls
 from windlass.server.jwks import KeyCache, source_of
 from windlass.server.jwt import Verifier
 from windlass.server.peers import is_loopback
@@ -68,6 +69,9 @@ class Serving:
             works = await open_works(self._service)
             stack.push_async_callback(works.close)
             self._service.use(works)
+            calls = await open_calls(self._service)
+            stack.push_async_callback(calls.close)
+            self._service.calls = calls
             at = self._streams_address
             streams = await start(self._service, at.host, at.port, self._tls[1], works=works)
             stack.push_async_callback(streams.close)

@@ -274,18 +274,20 @@ class Answers(_message.Message):
     def __init__(self, answers: _Optional[_Iterable[_Union[Answer, _Mapping]]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("number", "value", "error", "message", "fields")
+    __slots__ = ("number", "value", "error", "message", "fields", "more")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     FIELDS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     number: int
     value: bytes
     error: str
     message: str
     fields: bytes
-    def __init__(self, number: _Optional[int] = ..., value: _Optional[bytes] = ..., error: _Optional[str] = ..., message: _Optional[str] = ..., fields: _Optional[bytes] = ...) -> None: ...
+    more: bool
+    def __init__(self, number: _Optional[int] = ..., value: _Optional[bytes] = ..., error: _Optional[str] = ..., message: _Optional[str] = ..., fields: _Optional[bytes] = ..., more: bool = ...) -> None: ...
 
 class Hint(_message.Message):
     __slots__ = ("ready", "due_seconds")

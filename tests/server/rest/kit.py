@@ -128,3 +128,16 @@ def problem(answer: httpx.Response, status: int, end: str = "", field: str | Non
     if field is not None:
         assert told.get("field") == field, told
     return told
+
+
+def counted(store: Any, verb: str) -> list[Any]:
+    """The calls of a verb of the store from now on."""
+    calls: list[Any] = []
+    inner = getattr(store, verb)
+
+    async def counting(*args: Any, **more: Any) -> Any:
+        calls.append(args)
+        return await inner(*args, **more)
+
+    setattr(store, verb, counting)
+    return calls

@@ -127,9 +127,7 @@ async def make_world(kit: Kit, tenant: str, *, has_names: bool = True) -> World:
     answer = await worker.post("/v1/claims", json={"tasks": [TASK]})
     [claim] = answer.json()["claims"]
     assert claim["job"]["id"] == jobs[2].id
-    return World(
-        jobs[0].id, jobs[1].id, jobs[2].id, chains[0].id, chains[1].id, claim["lease"]
-    )
+    return World(jobs[0].id, jobs[1].id, jobs[2].id, chains[0].id, chains[1].id, claim["lease"])
 
 
 async def snapshot(kit: Kit, tenant: str) -> Any:

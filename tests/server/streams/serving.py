@@ -50,6 +50,12 @@ class Serving:
         self.server = server
         self.channel = channel
 
+    @property
+    def wants(self) -> int:
+        """How many Readys are open."""
+        groups = self.server._shared.dispatcher._groups.values()
+        return sum(len(wants) for group in groups for wants in group.queues.values())
+
     def worker(self, service: str = "windlass.v1.Worker") -> Client:
         call = self.channel.stream_stream(
             f"/{service}/Stream",

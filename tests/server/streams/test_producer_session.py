@@ -23,7 +23,8 @@ async def created(stream: Stream, **task: Any) -> Any:
 
 def test_a_job_is_what_was_asked_for() -> None:
     async def body() -> None:
-        async with desk(keep=3_600.0, webhook_allow=["127.0.0.1"]) as it:
+        allowed = ["127.0.0.1"]
+        async with desk(app_settings={"keep": 3_600.0}, webhook_allow=allowed) as it:
             token = await it.token("shop", "producer", tenant="acme")
             stream = it.producer()
             stream.say(hello=pb.ProducerHello(token=token))

@@ -685,6 +685,22 @@ def test_a_wrong_event_costs_nothing_but_itself() -> None:
     run(body)
 
 
+def test_a_stream_for_calls_is_open_to_every_role_and_claims_nothing_for_producers() -> None:
+    async def body() -> None:
+        async with desk() as it:
+            token = await it.token("shop", "producer")
+            stream = await it.greeted(token=token, wants_calls=True)
+            for event in (
+                {"ready": pb.Ready()},
+                {"result": pb.Result(task_id="1", status="COMPLETED")},
+            ):
+                stream.say(**event)
+                assert (await stream.hear(pb.WorkerServerError)).code == "PermissionDenied"
+            assert not it.shared.dispatcher._groups
+
+    run(body)
+
+
 def _spec(task: str, payload: Any = None) -> Any:
     from windlass import JobSpec
 

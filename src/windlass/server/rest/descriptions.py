@@ -164,3 +164,36 @@ FIELDS: dict[str, dict[str, str]] = {
 }
 """By component and field; under `*` those that mean the same everywhere."""
 FIELDS["ShownJob"] = {**FIELDS["Job"], "blockers": "The chains that it named as blockers."}
+
+_LEASE = "AcVuZjQ2YmQxN2E5"
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "add_jobs": {
+        "one": {"task": "welcome", "payload": {"user_id": 7}},
+        "many": {"jobs": [{"task": "welcome"}, {"task": "report", "queue": "reports"}]},
+    },
+    "cancel_jobs": {"a queue": {"queue": "reports"}},
+    "retry_jobs": {"what failed": {"state": ["failed"], "task": "welcome"}},
+    "delete_jobs": {"what has ended": {"state": ["completed", "cancelled"]}},
+    "fail_job": {"a reason": {"reason": "the customer left"}},
+    "reschedule_job": {"later": {"run_at": "2030-01-31T09:00:00Z", "priority": -5}},
+    "claim_jobs": {"ten jobs": {"tasks": ["welcome"], "count": 10, "lease": 60, "wait": 30}},
+    "settle_claims": {
+        "one done, one to try again": {
+            "outcomes": [
+                {"lease": _LEASE, "outcome": "completed", "output": {"sent": True}},
+                {"lease": _LEASE, "outcome": "nack", "delay": 30, "reason": "the relay is busy"},
+            ]
+        }
+    },
+    "renew_claims": {"one": {"leases": [_LEASE], "lease": 60}},
+    "start_chains": {
+        "one": {"task": "charge", "payload": {"order": 7}, "key": "order-7"},
+        "many": {"chains": [{"task": "charge"}, {"task": "ship"}]},
+    },
+    "complete_chain": {
+        "an output": {"output": {"approved": True}},
+        "another job": {"then": {"task": "ship", "payload": {"order": 7}}},
+    },
+}
+"""Bodies by operation, each under a name."""

@@ -20,7 +20,7 @@ from windlass.server.rest.adding import KEY, REPLAYED
 from windlass.server.rest.admission import TENANT
 from windlass.server.rest.answers import encode
 from windlass.server.rest.call import Call
-from windlass.server.rest.descriptions import FIELDS, HEADERS, PARAMETERS, POWERS, TAGS
+from windlass.server.rest.descriptions import EXAMPLES, FIELDS, HEADERS, PARAMETERS, POWERS, TAGS
 from windlass.server.rest.problems import MEDIA_TYPE, Kind, Problem
 from windlass.server.rest.reading import Either
 from windlass.server.rest.routes import Answer, Nothing, Open, Route, Routes
@@ -211,7 +211,12 @@ class Types:
         needed = any(self.components_of(one).get("required") for one in kinds)
         return {
             "required": needed,
-            "content": {_JSON: {"schema": found[0] if len(found) == 1 else {"oneOf": found}}},
+            "content": {
+                _JSON: {
+                    "schema": found[0] if len(found) == 1 else {"oneOf": found},
+                    "examples": {name: {"value": it} for name, it in EXAMPLES[route.id].items()},
+                }
+            },
         }
 
 

@@ -14,7 +14,6 @@ from windlass.server.streams.lease_thread import LeaseHost, LeaseThread
 from windlass.server.streams.rulings import Rulings
 from windlass.server.streams.settlements import Settlements
 from windlass.server.streams.shared import Shared
-from windlass.server.webhooks.addresses import check_address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +44,11 @@ def make_shared(
 ) -> Shared:
     """`host` is what has the lifeline."""
     settings = service.app.settings
-    allowed = service.settings.webhook_allow
 
-    def check_webhook(url: str) -> None:
-        check_address(url, allowed)
+    def keep(task: str) -> float | None:
+        known = service.app.registry.find(task)
+        by_task = None if known is None else known.options.keep
+        return service.keep if by_task is None else by_task
 
     keeping = Keeping(
         service.store,
@@ -75,10 +75,10 @@ def make_shared(
             max_output=settings.max_payload,
         ),
         prepare=service.app.client.prepare_plain,
-        check_webhook=check_webhook,
+        check_webhook=service.check_webhook,
         clock=service.clock,
         lease=settings.lease,
         max_payload=settings.max_payload,
-        keep=service.keep,
-        calls=getattr(service, "calls", None),
+        keep=keep,
+        calls=service.calls,
     )

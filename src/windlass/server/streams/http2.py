@@ -260,12 +260,15 @@ class Http2Connection(asyncio.Protocol):
             _log.info("a client does not answer any more; its connection is cut")
             self._transport.abort()
             return
-        if self._asked_at is None and silent >= PING_EVERY:
-            self._asked_at = now
-            self._transport.write(_PING)
-            silent = 0.0
-        wait = ANSWER_WITHIN if self._asked_at is not None else PING_EVERY - silent
-        self._timer = self._loop.call_later(max(0.05, wait), self._look_for_life)
+        wait = PING_EVERY - silent
+        if wait <= 0:
+            wait = PING_EVERY
+            if self._asked_at is None:
+                self._asked_at = now
+                self._transport.write(_PING)
+        if self._asked_at is not None:
+            wait = min(wait, self._asked_at + ANSWER_WITHIN - now)
+        self._timer = self._loop.call_later(max(0.01, wait), self._look_for_life)
 
     # ── the end ──
 

@@ -218,7 +218,7 @@ class ProducerSession:
         key = task.idempotency_key
         request = Request(names.check_one_key(key), digest_of([job]), (job,)) if key else None
         if job.keep is None:
-            job.keep = self._shared.keep
+            job.keep = self._shared.keep(job.task)
         return job if request is None else request
 
     def _job(self, identity: Identity, task: CreateTask) -> NewJob:

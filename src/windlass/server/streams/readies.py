@@ -127,7 +127,7 @@ class Readies:
         self._open.discard(want)
         clock, shared = self._shared.clock, self._shared
         since = clock.monotonic()
-        until = tasks_out.instant(clock.now() + round(seconds * 1_000_000))
+        until = tasks_out.instant(clock.now() // 1_000_000 + round(seconds))
         event = WorkerServerEvent()
         fill = partial(tasks_out.fill, worker_id=self._worker_id, lease_until=until)
         taken: list[tuple[Lease, Delivery]] = []

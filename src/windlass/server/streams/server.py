@@ -47,7 +47,7 @@ class StreamServer:
         self._shared = shared
         self._works = works
         self._grace = grace
-        self._is_closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     async def drain(self) -> None:
         """Assign nothing more, tell all streams, and take results until the grace is over; then
@@ -62,9 +62,13 @@ class StreamServer:
 
     async def close(self) -> None:
         """End all streams now, and hand back what they have. The store must still be open."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(
+                self._close(), name="windlass-streams-close"
+            )
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         await self._transport.close(LAST_BYTES)
         await self._shared.additions.close()
         await self._shared.keeping.close()

@@ -60,11 +60,11 @@ class Shared:
     rulings: Rulings
     prepare: Callable[[str, str], NewJob]
     """The job of a task with this payload, as far as the task's own options say."""
-    check_webhook: Callable[[str], None]
+    check_webhook: Callable[[str], object]
     """Raises ValidationError for an address that is not posted to."""
     clock: Clock
     lease: float
     max_payload: int
-    keep: float | None
-    """How long jobs are kept that do not say."""
+    keep: Callable[[str], float | None]
+    """How long jobs of a task are kept that do not say."""
     calls: CallHandler | None = None

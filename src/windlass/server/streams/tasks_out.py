@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from functools import lru_cache
 
 from windlass.clock import to_datetime
 from windlass.model.names import MAX_INT32
@@ -48,7 +48,7 @@ def payload_of(lease: Lease) -> bytes:
     return handed_out(lease.payload, lease.meta)
 
 
-def instant(micros: int) -> str:
-    """RFC 3339, in UTC and whole seconds."""
-    at = min(to_datetime(micros), datetime(9999, 12, 31, tzinfo=UTC))
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+@lru_cache(maxsize=64)
+def instant(seconds: int) -> str:
+    """RFC 3339, in UTC and whole seconds. Many jobs are handed out in one second."""
+    return to_datetime(seconds * _SECOND).strftime("%Y-%m-%dT%H:%M:%SZ")

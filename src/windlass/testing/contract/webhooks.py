@@ -114,6 +114,9 @@ def _out_of_attempts(scene: Scene) -> Awaitable[Any]:
 
 
 async def _inside(scene: Scene) -> None:
+    if not scene.kit.store.capabilities.transactions:
+        await scene.settle(COMPLETE)
+        return
     with scene.kit.store.transaction(scene.held) as transaction:
         transaction.complete(COMPLETE)
 

@@ -1,0 +1,158 @@
+"""What one caller of the verbs may ask for, and under which names.
+
+* Its tenant: a caller that is no admin asks for its own tenant, or names none, which is the same.
+  To name another is refused.
+* Its workers: their names get a suffix on the way in, made from the tenant and the token's name,
+  and lose it on the way out. So no token can renew, retire or check a worker of another, however
+  it calls its own.
+* Its leases: each is sealed when it is handed out. What comes back without a good seal is as if
+  there were no such job.
+
+An admin asks as it likes, and its workers are called as it says.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+import msgspec
+from msgspec.structs import replace
+
+from windlass.model.chain import Chain
+from windlass.model.job import FailedAttempt, Job
+from windlass.server.calls.refusals import Refused
+from windlass.server.identity import Identity, Power
+from windlass.store.records import Lease, WorkerInfo
+from windlass.wire.calls import Held, encode, held, slim
+
+_SUFFIX = re.compile(r"@([0-9a-f]{12})\.[0-9a-f]{12}$")
+MOST_NAME = 900
+"""Characters of a worker's name, which gets a suffix."""
+
+
+class Caller:
+    """One identity, on one stream or several."""
+
+    def __init__(self, identity: Identity, secret: bytes) -> None:
+        self.identity = identity
+        self.is_admin = identity.is_admin
+        self._secret = secret
+        self._tenant_mark = _mark(identity.tenant)
+        kind = "jwt" if identity.digest is None else "token"
+        token_mark = _mark(f"{kind} {identity.name}")
+        self.suffix = "" if self.is_admin else f"@{self._tenant_mark}.{token_mark}"
+
+    # ── powers and tenants ──
+
+    def require(self, power: Power, verb: str) -> None:
+        if not self.identity.may(power):
+            roles = ", ".join(sorted(self.identity.roles))
+            raise Refused(
+                f"the token {self.identity.name!r} may not call {verb}: its role is {roles},"
+                f" and that needs the power to {power.value}"
+            )
+
+    def tenant(self, asked: str | None) -> str | None:
+        """The tenant to look in; None is all of them."""
+        return asked if self.is_admin else self.own(asked)
+
+    def own(self, asked: str | None) -> str:
+        """The tenant that a name, or a new job, belongs to."""
+        if self.is_admin:
+            return asked or ""
+        if asked and asked != self.identity.tenant:
+            raise Refused(
+                f"the token {self.identity.name!r} is for one tenant, and not for {asked!r}; ask"
+                " for that one's jobs with a token of its own, or leave the tenant out"
+            )
+        return self.identity.tenant
+
+    def tenants(self, asked: Sequence[str] | None) -> tuple[str, ...] | None:
+        """The tenants whose jobs a worker takes."""
+        if self.is_admin:
+            return None if asked is None else tuple(asked)
+        for name in asked or ():
+            self.own(name)
+        return (self.identity.tenant,)
+
+    def claims(self, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """The tasks among these whose jobs it may take; StoreError if there is none."""
+        allowed = self.identity.tasks
+        if allowed is None or self.is_admin:
+            return asked
+        chosen = allowed if asked is None else tuple(task for task in asked if task in allowed)
+        if not chosen:
+            raise Refused(
+                f"the token {self.identity.name!r} is for other tasks than this worker has; it is"
+                f" for: {', '.join(allowed)}"
+            )
+        return chosen
+
+    def reads(self, task: str) -> bool:
+        """Whether it may see jobs of this task."""
+        reads = self.identity.reads
+        return reads is None or task in reads
+
+    # ── workers ──
+
+    def worker(self, name: str) -> str:
+        """What the store calls a worker of this caller."""
+        if not name or len(name) > MOST_NAME or "\0" in name:
+            raise Refused(f"a worker's id has 1 to {MOST_NAME} characters, and no NUL")
+        return name + self.suffix
+
+    def shown(self, name: str) -> str:
+        return name.removesuffix(self.suffix) if self.suffix else name
+
+    def workers(self, known: Iterable[WorkerInfo]) -> list[WorkerInfo]:
+        """Those that it may know of, under the names it knows."""
+        return [replace(info, id=self.shown(info.id)) for info in known if self._may_know(info.id)]
+
+    def _may_know(self, name: str) -> bool:
+        scoped = _SUFFIX.search(name)
+        return self.is_admin or scoped is None or scoped[1] == self._tenant_mark
+
+    # ── jobs and chains ──
+
+    def job(self, job: Job) -> Job:
+        if not self.suffix:
+            return job
+        if job.locked_by is not None and job.locked_by.endswith(self.suffix):
+            job = replace(job, locked_by=self.shown(job.locked_by))
+        if any((it.worker or "").endswith(self.suffix) for it in job.errors):
+            job = replace(job, errors=tuple(map(self._attempt, job.errors)))
+        return job
+
+    def _attempt(self, failed: FailedAttempt) -> FailedAttempt:
+        worker = failed.worker
+        return failed if worker is None else replace(failed, worker=self.shown(worker))
+
+    def chain(self, chain: Chain[object]) -> Chain[object]:
+        return chain if chain.job is None else replace(chain, job=self.job(chain.job))
+
+    # ── leases ──
+
+    def hand_out(self, lease: Lease) -> msgspec.Raw:
+        """The lease as it crosses, sealed."""
+        shown = replace(held(lease), worker=self.shown(lease.worker))
+        shown.seal = self._seal(slim(lease))
+        return msgspec.Raw(encode(shown))
+
+    def take_back(self, lease: Held) -> Held | None:
+        """The lease as the store knows it; None unless it was handed out to this caller."""
+        proof = slim(lease)
+        proof.worker = lease.worker + self.suffix
+        if self.is_admin or hmac.compare_digest(lease.seal.encode(), self._seal(proof).encode()):
+            return proof
+        return None
+
+    def _seal(self, proof: Held) -> str:
+        proof.seal = ""
+        return blake2b(encode(proof), key=self._secret, digest_size=16).hexdigest()
+
+
+def _mark(text: str) -> str:
+    return blake2b(text.encode(), digest_size=6).hexdigest()

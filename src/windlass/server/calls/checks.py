@@ -1,0 +1,80 @@
+"""Jobs that come over the wire: what a client of ours refuses before it sends, any other may send.
+
+Each check here is the one that `client/prepare.py` makes of a job in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from windlass.clock import to_micros
+from windlass.errors import InstantError, TaskNameError, ValidationError
+from windlass.model import names
+from windlass.model import payload as payloads
+from windlass.server.calls.caller import Caller
+from windlass.store.records import Complete, NewChain, NewJob
+from windlass.store.webhooks import address_of
+
+_LAST = to_micros(datetime(9999, 1, 1, tzinfo=UTC))
+
+
+class JobChecks:
+    """`max_payload` is the most bytes of a payload; `check_webhook` raises for an address that is
+    not posted to."""
+
+    def __init__(self, max_payload: int, check_webhook: Callable[[str], object]) -> None:
+        self._max_payload = max_payload
+        self._check_webhook = check_webhook
+
+    def jobs(self, jobs: Iterable[NewJob], caller: Caller) -> None:
+        """Check jobs, and make them the caller's."""
+        for new in jobs:
+            self._job(new, caller)
+
+    def chains(self, chains: Iterable[NewChain], caller: Caller) -> None:
+        for chain in chains:
+            names.check_key(chain.key)
+            _span(chain.key_window, "key_window")
+            self._job(chain.job, caller)
+
+    def completion(self, completion: Complete, caller: Caller) -> None:
+        """What a completion stores beside the output: the next job, and chains that start."""
+        self.chains(completion.starts, caller)
+        if completion.next is not None:
+            self._job(completion.next, caller)
+
+    def _job(self, new: NewJob, caller: Caller) -> None:
+        if names.check_task(new.task).startswith(names.RESERVED):
+            raise TaskNameError(
+                f"{new.task!r} is reserved: names that begin with {names.RESERVED!r} are of jobs"
+                " that Windlass adds for itself",
+                field="task",
+            )
+        value = payloads.decode(new.payload)
+        payloads.encode_value(value, limit=self._max_payload)
+        names.check_queue(new.queue)
+        names.check_max_attempts(new.max_attempts)
+        names.check_key(new.key)
+        names.check_priority(new.priority)
+        names.check_flags(new.flags)
+        names.check_seconds(new.keep, "keep")
+        if new.meta is not None:
+            self._meta(new.meta)
+        names.check_tenant(new.tenant)
+        new.tenant = caller.own(new.tenant)
+        new.is_strict = int(bool(new.is_strict))
+        _span(new.delay, "delay")
+        if new.run_at is not None and not 0 <= new.run_at <= _LAST:
+            raise InstantError("run_at must lie between 1970 and 9999", field="run_at")
+
+    def _meta(self, text: str) -> None:
+        value = payloads.decode(text, field="meta")
+        payloads.encode_value(value, limit=payloads.MAX_META, field="meta")
+        if (url := address_of(text)) is not None:
+            self._check_webhook(url)
+
+
+def _span(micros: int, field: str) -> None:
+    if not 0 <= micros < 2**62:  # stores know no instant after the year 9999 anyway
+        raise ValidationError(f"{field} must be at least 0, and 63 bits long", field=field)
