@@ -82,7 +82,7 @@ def test_a_look_reads_few_entries_for_each_scope(made: Schema, backlog: str, siz
             before = _number(connection, READ.format(name))
             scanned = _number(connection, SCANNED.format(name))
             found = connection.execute(
-                f"SELECT {name}._claimable(%s::json)".encode(), [encode_scopes(scopes)]
+                f"SELECT {name}._may_claim(%s::json)".encode(), [encode_scopes(scopes)]
             ).fetchone()
             assert found is not None
             is_a = backlog == "in batches"  # fifty were looked at, and none was free
@@ -105,7 +105,7 @@ def test_a_scope_stops_at_the_first_task_with_jobs(made: Schema) -> None:
         before = _number(connection, READ.format(made.name))
         scope = encode_scopes([ClaimScope(tasks), ClaimScope()])
         found = connection.execute(
-            f"SELECT {made.name}._claimable(%s::json)".encode(), [scope]
+            f"SELECT {made.name}._may_claim(%s::json)".encode(), [scope]
         ).fetchone()
         assert found == ([True, True],)
         assert _number(connection, READ.format(made.name)) - before <= 10

@@ -188,7 +188,7 @@ def test_the_app_role_adds_by_sql(shop: Shop) -> None:
         "SELECT windlass._revoke_token('t')",
         """SELECT windlass._add_token('{"name": "mine"}')""",
         "SELECT windlass._enqueue_once('{\"\"}', '{k}', '{d}', '{1}', '[]', false, 1)",
-        "SELECT windlass._claimable('[{}]')",
+        "SELECT windlass._may_claim('[{}]')",
         "SELECT windlass._delete_jobs('{1}', NULL)",
     ],
 )

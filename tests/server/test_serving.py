@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import signal
 import socket
 import ssl
@@ -10,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -20,11 +23,15 @@ from tests.patience import PATIENCE
 from tests.server.certificates import make_certificates
 from tests.server.conftest import Serve
 from tests.server.served import SOURCES, Served, start_windlass
+from windlass import App
 from windlass.cli import cli
 from windlass.errors import ConfigError
-from windlass.server.settings import make_settings, parse_address
-from windlass.server.sockets import open_port
+from windlass.server.service import Service
+from windlass.server.serving import Serving
+from windlass.server.settings import Address, make_settings, parse_address
+from windlass.server.sockets import address_of, open_port
 from windlass.server.tls import server_context
+from windlass.store.server import ServerStore, Token
 
 
 def refused(*arguments: str) -> str:
@@ -36,16 +43,30 @@ def refused(*arguments: str) -> str:
     return result.output
 
 
-def refused_late(folder: Path, *arguments: str) -> str:
-    """What a process says that has opened its ports, and must not serve; it exits with 2."""
-    process = start_windlass(folder, "serve", "-c", "memory://", *arguments)
-    try:
-        assert process.wait() == 2, process.output
-        assert "REST on" not in process.output
-        assert "Traceback" not in process.output
-        return process.output
-    finally:
-        process.end()
+def start_and_stop(*, token: bool = False, **given: Any) -> list[str]:
+    """Serve a database in memory from this process until it has begun; what it logged."""
+    settings = make_settings(**{"bind": "127.0.0.1:0", "grpc_bind": "127.0.0.1:0", **given})
+    said: list[str] = []
+    logger = logging.getLogger("windlass.start_and_stop")
+    logger.propagate = False
+    logger.setLevel("INFO")
+    logger.handlers = [logging.Handler()]
+    logger.handlers[0].emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+
+    async def body() -> None:
+        async with App("memory://", logger=logger) as app:
+            if token:
+                made = Token(name="ci", digest="d", roles=("admin",), created_at=1)
+                await cast(ServerStore, app.store).add_token(made)
+            with open_port(settings.bind, "--bind") as rest:
+                with open_port(settings.grpc_bind, "--grpc-bind") as streams:
+                    at = Address(address_of(streams).host, 0)
+                serving = Serving(app, settings, rest, at)
+                async with asyncio.timeout(PATIENCE):
+                    await serving.run(serving.stop)
+
+    asyncio.run(body())
+    return said
 
 
 # ── the start ──
@@ -70,38 +91,31 @@ def test_without_a_token_it_serves_this_machine_and_says_so(serve: Serve) -> Non
     assert server.stop() == 0
 
 
-ON_ALL = ("--bind", "0.0.0.0:0", "--grpc-bind", "127.0.0.1:0")
+@pytest.mark.parametrize("port", ["bind", "grpc_bind"])
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
+def test_it_serves_no_other_machine_without_a_token(port: str, address: str) -> None:
+    with pytest.raises(ConfigError, match=r"windlass token create.*--insecure"):
+        start_and_stop(**cast(dict[str, Any], {port: address}))
 
 
-@pytest.mark.parametrize(
-    "ports", [ON_ALL, ("--bind", "127.0.0.1:0", "--grpc-bind", "[::]:0")], ids=["REST", "streams"]
-)
-def test_it_serves_no_other_machine_without_a_token(tmp_path: Path, ports: tuple[str, ...]) -> None:
-    said = refused_late(tmp_path, *ports)
-    assert "windlass token create" in said and "--insecure" in said
+def test_insecure_serves_all_and_warns() -> None:
+    said = start_and_stop(bind="0.0.0.0:0", insecure=True)
+    assert "everyone who reaches these ports is an admin" in said[0]
+    assert "REST on http://0.0.0.0:" in said[1]
 
 
-def test_insecure_serves_all_and_warns(tmp_path: Path) -> None:
-    process = start_windlass(tmp_path, "serve", "-c", "memory://", *ON_ALL, "--insecure")
-    try:
-        process.wait_for_line("everyone who reaches these ports is an admin")
-        process.send(signal.SIGTERM)
-        assert process.wait() == 0
-    finally:
-        process.end()
+def test_with_a_token_it_serves_other_machines() -> None:
+    said = start_and_stop(bind="0.0.0.0:0", grpc_bind="0.0.0.0:0", token=True)
+    assert len(said) == 1 and "streams on 0.0.0.0:" in said[0]
 
 
-def test_with_a_token_it_serves_other_machines(tmp_path: Path, serve: Serve) -> None:
-    first = serve()
-    first.token("admin")
-    process = start_windlass(tmp_path, "serve", "-c", first.url, *ON_ALL)
-    try:
-        process.wait_for_line("REST on http://0.0.0.0:")
-        assert process.count("admin") == 0
-        process.send(signal.SIGTERM)
-        assert process.wait() == 0
-    finally:
-        process.end()
+def test_an_app_of_one_tenant_is_not_served() -> None:
+    async def body() -> None:
+        async with App("memory://", tenant="acme") as app:
+            with pytest.raises(ConfigError, match="WINDLASS_TENANT"):
+                await Service(app, make_settings()).start()
+
+    asyncio.run(body())
 
 
 # ── what it cannot start with ──
@@ -269,15 +283,19 @@ def waiting(server: Served, job: int) -> Iterator[list[int]]:
         thread.join(PATIENCE)
 
 
-def test_a_stop_answers_who_waits_and_ends(serve: Serve) -> None:
+def test_a_stop_answers_those_who_wait_and_it_starts_again(serve: Serve) -> None:
     server = serve("--grace", "100")
     with server.caller() as caller:
         job = caller.post("/v1/jobs", json={"task": "mail"}).json()["id"]
         with waiting(server, job) as statuses:
             wait_until("the request to be there", lambda: _connections(server) > 1)
-            assert server.stop() == 0
+            assert server.stop(signal.SIGINT) == 0
         assert statuses in ([202], [503])
     assert "nothing new" in server.process.output
+    server.start_again()
+    with server.caller() as caller:
+        assert len(caller.get("/v1/jobs").json()["jobs"]) == 1
+    assert server.stop() == 0
 
 
 def _connections(server: Served) -> int:
@@ -285,14 +303,3 @@ def _connections(server: Served) -> int:
     port = f":{int(server.rest.rpartition(':')[2]):04X}"
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(row[1].endswith(port) and row[3] == "01" for row in rows)
-
-
-def test_a_server_that_was_stopped_can_be_started_again(serve: Serve) -> None:
-    server = serve()
-    with server.caller() as caller:
-        caller.post("/v1/jobs", json={"task": "mail"})
-    assert server.stop(signal.SIGINT) == 0
-    server.start_again()
-    with server.caller() as caller:
-        assert len(caller.get("/v1/jobs").json()["jobs"]) == 1
-    assert server.stop() == 0

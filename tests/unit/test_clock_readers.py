@@ -31,6 +31,7 @@ ALLOWED = {
         "stores/postgres/": "limits of calls to a server, which answers in real time",
         "stores/postgres_connections/": "likewise",
         "stores/table/lifeline.py": "likewise",
+        "stores/remote/lifeline.py": "likewise",
         "cli/bench/": "measurements",
     },
     LOOP: {
@@ -42,6 +43,9 @@ ALLOWED = {
         "client/waiting.py": "the limits of wait_for and wait_for_chain",
         "cli/supervisor.py": "how long a child has lived",
         "stores/table/store.py": "the limit of waiting for a locked row",
+        "stores/remote/channel.py": "when a call was sent, for the limits of the next ones",
+        "stores/remote/link.py": "limits of calls to a server, which answers in real time",
+        "stores/remote/stream.py": "when a server last gave a sign of life",
         "testing/virtual.py": "the virtual clock is the event loop's",
         "testing/contract/chains_at_once.py": "the limit of waiting for what was released",
         "testing/contract/concurrency.py": "the limit of waiting for threads",

@@ -117,8 +117,13 @@ class Access:
         if task is None:
             task = asyncio.create_task(self._find(digest), name="windlass-token")
             self._looking[digest] = task
-            task.add_done_callback(lambda _: self._looking.pop(digest))
+            task.add_done_callback(lambda task: self._looked_up(digest, task))
         return await asyncio.shield(task)
+
+    def _looked_up(self, digest: str, task: asyncio.Task[Token | None]) -> None:
+        self._looking.pop(digest)
+        if not task.cancelled():
+            task.exception()  # told to those that still wait, if any
 
     async def _find(self, digest: str) -> Token | None:
         asked_at = self._clock.monotonic()
@@ -137,7 +142,8 @@ class Access:
 def identity_of(token: Token) -> Identity:
     return Identity(
         name=token.name,
-        roles=roles_of(token.roles),
+        # One that this version does not know gives no power.
+        roles=roles_of(set(token.roles) & set(Role)),
         tenant=token.tenant,
         tasks=token.tasks,
         expires_at=token.expires_at,

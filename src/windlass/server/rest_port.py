@@ -26,6 +26,7 @@ class RestPort:
             ws="none",
             loop="none",
             log_config=None,
+            log_level="error",  # that a stranger sent nonsense is no news
             access_log=False,
             server_header=False,
             # What a proxy says of its callers must not make them callers from this machine.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -32,6 +32,9 @@ from windlass.server.sockets import address_of
 from windlass.server.streams import StreamServer, open_works, start
 from windlass.server.tls import server_context
 from windlass.server.upkeep import Upkeep
+
+_LAST_WRITES = 10.0
+"""Seconds that the database has for what is handed back at the end."""
 
 
 class Serving:
@@ -67,14 +70,14 @@ class Serving:
             await upkeep.start()
             stack.push_async_callback(upkeep.stop)
             works = await open_works(self._service)
-            stack.push_async_callback(works.close)
+            stack.push_async_callback(self._briefly, works.close)
             self._service.use(works)
             calls = await open_calls(self._service)
             stack.push_async_callback(calls.close)
             self._service.calls = calls
             at = self._streams_address
             streams = await start(self._service, at.host, at.port, self._tls[1], works=works)
-            stack.push_async_callback(streams.close)
+            stack.push_async_callback(self._briefly, streams.close)
             rest = RestPort(make_app(self._service), self._tls[0])
             await rest.start(self._rest_socket)
             stack.push_async_callback(rest.stop, 0.0)
@@ -113,17 +116,19 @@ class Serving:
                 )
 
     async def _tell(self, streams_port: int) -> None:
+        await self._tell_of_strangers()
         rest = address_of(self._rest_socket)
-        streams = Address(self._streams_address.host, streams_port)
-        scheme, is_tls = ("http", "") if self._tls[0] is None else ("https", " (TLS)")
+        scheme = "http" if self._tls[0] is None else "https"
         self._logger.info(
-            "serving %s: REST on %s://%s, streams on %s%s",
+            "serving %s: REST on %s://%s, streams on %s",
             self._service.app.place,
             scheme,
             rest,
-            streams,
-            is_tls,
+            Address(self._streams_address.host, streams_port),
         )
+
+    async def _tell_of_strangers(self) -> None:
+        """Say whom the server takes for an admin without a token."""
         if self._settings.jwks is not None or await self._service.access.has_tokens():
             return
         if self._settings.insecure:
@@ -138,9 +143,13 @@ class Serving:
 
     # ── the end ──
 
+    def stop(self) -> None:
+        """Drain, and then return from `run`."""
+        self._stopping.set()
+
     def _on_signal(self, name: str) -> None:
         self._logger.info("%s: taking results, and nothing new; again to hurry", name)
-        self._stopping.set()
+        self.stop()
 
     async def _drain(self, upkeep: Upkeep, streams: StreamServer, rest: RestPort) -> None:
         self._service.draining.set()
@@ -153,11 +162,19 @@ class Serving:
                 self._hurried.wait(),
                 asyncio.sleep(self._settings.grace),
             )
-            await streams.close()
+            await self._briefly(streams.close)
             await rest.stop(0.0 if self._hurried.is_set() else end - loop.time())
             await upkeep.stop()
         finally:
             hurrying.cancel()
+
+    async def _briefly(self, work: Callable[[], Awaitable[None]]) -> None:
+        """What is written at the end; while the database is away, it cannot be waited for."""
+        try:
+            async with asyncio.timeout(_LAST_WRITES):
+                await work()
+        except TimeoutError:
+            self._logger.warning("what was claimed could not be handed back; its leases run out")
 
     async def _hurry(self, upkeep: Upkeep, rest: RestPort) -> None:
         await self._hurried.wait()

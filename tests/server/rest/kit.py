@@ -14,6 +14,7 @@ from windlass.clock import SYSTEM, Clock
 from windlass.server.rest import make_app
 from windlass.server.service import Service
 from windlass.server.settings import make_settings
+from windlass.server.streams import open_works
 from windlass.server.tokens import digest_of, make_token
 from windlass.store.server import Token
 from windlass.testing import VirtualClock, run_virtual
@@ -81,6 +82,9 @@ async def serving(
         service = Service(served, make_settings(**settings), clock=clock)
         await service.start()
         stack.push_async_callback(service.close)
+        works = await open_works(service)
+        stack.push_async_callback(works.close)
+        service.use(works)
         kit = Kit(served, service, clock)
         await stack.enter_async_context(_lifespan(kit.asgi))
         stack.push_async_callback(kit.close)

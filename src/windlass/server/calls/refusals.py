@@ -30,6 +30,10 @@ class Refused(StoreError):
     """What this package itself has to say to a caller."""
 
 
+class Stopping(StoreUnavailableError):
+    """The server takes outcomes, and hands out nothing any more."""
+
+
 def answer_of(number: int, verb: str, error: Exception) -> Answer:
     told = _told(verb, error)
     return Answer(
@@ -44,6 +48,8 @@ def _told(verb: str, error: Exception) -> WindlassError:
     match error:
         case Refused():
             return StoreError(*error.args)
+        case Stopping():
+            return StoreUnavailableError(*error.args, is_temporary=True)
         case msgspec.MsgspecError():
             return ValidationError(f"{verb} cannot be called so: {error}", field="arguments")
         case OutcomeUnknownError():

@@ -44,7 +44,7 @@ class CallService:
         self._is_draining = is_draining
         self._renewals = Renewals(store)
         self._rules = rules(self._renewals)
-        self._writers = Writers(
+        self.writers = Writers(
             settlements=Gathered(lambda pairs: self._store.settle(pairs)),
             jobs=Gathered(lambda jobs: self._store.enqueue(jobs)),
         )
@@ -63,7 +63,7 @@ class CallService:
             store=self._store,
             caller=Caller(identity, self._secret),
             checks=self._checks,
-            writers=self._writers,
+            writers=self.writers,
             is_draining=self._is_draining,
             hint=hint,
         )

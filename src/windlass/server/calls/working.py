@@ -9,8 +9,9 @@ from queue import Empty, SimpleQueue
 
 from msgspec.structs import replace
 
-from windlass.errors import StoreUnavailableError, ValidationError
+from windlass.errors import ValidationError
 from windlass.server.calls.desk import Desk, Given
+from windlass.server.calls.refusals import Stopping
 from windlass.store.port import Lifeline, WorkStore
 from windlass.store.records import (
     ClaimRequest,
@@ -34,9 +35,7 @@ _MISSING = Settled(Verdict.MISSING)
 
 async def claim(desk: Desk, asked: calls.Claim) -> Given:
     if desk.is_draining():
-        raise StoreUnavailableError(
-            "the server is stopping, and hands out no job", is_temporary=True
-        )
+        raise Stopping("the server is stopping, and hands out no job")
     caller, request = desk.caller, asked.request
     leases = await desk.store.claim(
         replace(

@@ -7,8 +7,7 @@ each into a handler of Litestar: admit the caller (`admission.py`), read what it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -30,15 +29,15 @@ from windlass.server.rest import (
     schedules,
     settling,
 )
-from windlass.server.rest.admission import POWER, Doorkeeper, caller_of, require_powers
+from windlass.server.rest.admission import POWER, admit, caller_of, require_powers
 from windlass.server.rest.answers import encode
 from windlass.server.rest.call import Call
+from windlass.server.rest.lifespan import live
 from windlass.server.rest.problems import Kind, Refused, answer
 from windlass.server.rest.reading import decode_body, decode_query, read_body
 from windlass.server.rest.routes import Reply, Route, Streamed
-from windlass.server.rest.shared import Shared
+from windlass.server.rest.shared import SHARED, Shared, shared_of
 from windlass.server.service import Service
-from windlass.server.streams import Works
 
 ROUTES: tuple[Route, ...] = tuple(
     route
@@ -48,34 +47,41 @@ ROUTES: tuple[Route, ...] = tuple(
 """All routes but that of the document, which is made from these."""
 
 
-def make_app(service: Service, works: Works | None = None) -> ASGIApp:
-    """The REST surface of a started service, an ASGI application to be served with its lifespan.
-    `works` are those of the streams, where the server has them; else it opens its own."""
-    shared = Shared(service, works)
+def make_app(service: Service) -> ASGIApp:
+    """The REST surface of a started service that has its works: an ASGI application, to be served
+    with its lifespan."""
+    shared = Shared(service)
+    app = _app()
 
-    @asynccontextmanager
-    async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        await shared.open()
-        try:
-            yield
-        finally:
-            await shared.close()
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":  # type: ignore[comparison-overlap]
+            await live(shared, receive, send)  # type: ignore[arg-type]
+            return
+        scope[SHARED] = shared  # type: ignore[literal-required]
+        raw = scope.get("raw_path")
+        if isinstance(raw, bytes) and raw:  # paths are matched as they were sent
+            scope["path"] = raw.partition(b"?")[0].decode("ascii", "replace")
+        await app(scope, receive, send)
 
-    routes = (*ROUTES, openapi.route(ROUTES))
+    return serve
+
+
+@cache
+def _app() -> Litestar:
+    """All routes. What they work on comes with each request, so this is made once."""
     app = Litestar(
-        [_handler(route, shared) for route in routes],
-        guards=[Doorkeeper(service).admit],
+        [_handler(route) for route in (*ROUTES, openapi.route(ROUTES))],
+        guards=[admit],
         exception_handlers={Exception: answer},
-        lifespan=[lifespan],
         openapi_config=None,
         logging_config=None,
         request_max_body_size=None,
     )
     require_powers(app)
-    return _undecoded(app)
+    return app
 
 
-def _handler(route: Route, shared: Shared) -> HTTPRouteHandler:
+def _handler(route: Route) -> HTTPRouteHandler:
     async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
         identity, tenant = caller_of(request)
         query = decode_query(request.scope["query_string"], route.query)
@@ -83,7 +89,7 @@ def _handler(route: Route, shared: Shared) -> HTTPRouteHandler:
         if route.body is not None:
             body = decode_body(await read_body(request, route.limit), route.body)
         found = await route.serve(
-            Call(shared, request, identity, tenant, _names(request, route), query, body)
+            Call(shared_of(request), request, identity, tenant, _names(request, route), query, body)
         )
         return _response(found, route)
 
@@ -124,15 +130,3 @@ def _response(found: object, route: Route) -> Response[Any]:
         status_code=status,
         headers=headers,
     )
-
-
-def _undecoded(app: ASGIApp) -> ASGIApp:
-    """Let paths be matched as they were sent."""
-
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        raw = scope.get("raw_path")
-        if isinstance(raw, bytes) and raw:
-            scope["path"] = raw.partition(b"?")[0].decode("ascii", "replace")
-        await app(scope, receive, send)
-
-    return serve

@@ -20,7 +20,7 @@ from windlass.server.identity import Identity, Power
 from windlass.server.peers import http_peer
 from windlass.server.rest.problems import Kind, Refused
 from windlass.server.rest.routes import Open
-from windlass.server.service import Service
+from windlass.server.rest.shared import shared_of
 
 POWER = "power"
 TENANT = "X-Windlass-Tenant"
@@ -33,37 +33,33 @@ _UNKNOWN = Identity(name="", roles=frozenset())
 """The caller of a route that needs no token: it may do nothing else."""
 
 
-class Doorkeeper:
-    """The guard of every route."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    async def admit(self, connection: Connection, handler: BaseRouteHandler) -> None:
-        """Raise unless the caller may call this route; its identity is kept for the handler."""
-        power = handler.opt.get(POWER)
-        if power is None and connection.scope["method"] == "OPTIONS":  # type: ignore[typeddict-item]
-            return  # Litestar's own, which tells the methods of an address
-        if not isinstance(power, Power | Open):
-            raise Refused(Kind.FORBIDDEN, "this address declares no power, so none is enough")
-        peer = http_peer(connection.scope)
-        if power is Open.ALWAYS or (power is Open.ON_LOOPBACK and self._service.may_probe(peer)):
-            return
-        identity = await self._service.access.identify(_token(connection), peer=peer)
-        self._service.limits.admit(identity)
-        needed = Power.READ if isinstance(power, Open) else power
-        if not identity.may(needed):
-            roles = ", ".join(sorted(identity.roles))
-            raise Refused(
-                Kind.FORBIDDEN, f"this needs the power to {needed}, which {roles} does not have"
-            )
-        named = _tenant(connection)
-        if named is not None and not identity.is_admin and named != identity.tenant:
-            raise Refused(
-                Kind.FORBIDDEN, "the token is of another tenant; leave this out", field=TENANT
-            )
-        connection.scope["state"][_IDENTITY] = identity
-        connection.scope["state"][_NAMED] = named
+async def admit(connection: Connection, handler: BaseRouteHandler) -> None:
+    """The guard of every route: raise unless the caller may call it. Its identity is kept for the
+    handler."""
+    power = handler.opt.get(POWER)
+    if power is None and connection.scope["method"] == "OPTIONS":  # type: ignore[typeddict-item]
+        return  # Litestar's own, which tells the methods of an address
+    if not isinstance(power, Power | Open):
+        raise Refused(Kind.FORBIDDEN, "this address declares no power, so none is enough")
+    service = shared_of(connection).service
+    peer = http_peer(connection.scope)
+    if power is Open.ALWAYS or (power is Open.ON_LOOPBACK and service.may_probe(peer)):
+        return
+    identity = await service.access.identify(_token(connection), peer=peer)
+    service.limits.admit(identity)
+    needed = Power.READ if isinstance(power, Open) else power
+    if not identity.may(needed):
+        roles = ", ".join(sorted(identity.roles))
+        raise Refused(
+            Kind.FORBIDDEN, f"this needs the power to {needed}, which {roles} does not have"
+        )
+    named = _tenant(connection)
+    if named is not None and not identity.is_admin and named != identity.tenant:
+        raise Refused(
+            Kind.FORBIDDEN, "the token is of another tenant; leave this out", field=TENANT
+        )
+    connection.scope["state"][_IDENTITY] = identity
+    connection.scope["state"][_NAMED] = named
 
 
 def caller_of(connection: Connection) -> tuple[Identity, str | None]:

@@ -37,7 +37,6 @@ class Call(Generic[Q, B]):
         self.results = shared.results
         self.renewals = shared.renewals
         self.rulings = shared.rulings
-        self.works = shared.works
         self.request = request
         self.identity = identity
         self.tenant = tenant

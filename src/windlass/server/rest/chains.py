@@ -44,7 +44,8 @@ class ChainPage(msgspec.Struct, forbid_unknown_fields=True):
     """Which chains to list; what is left out does not matter."""
 
     state: Annotated[
-        list[ChainState] | None, Meta(description="Chains in one of these states.")
+        ChainState | list[ChainState] | None,
+        Meta(description="Chains in this state, or in one of these."),
     ] = None
     task: Annotated[Task | None, Meta(description="Chains whose first job is of this task.")] = None
     limit: Annotated[int, Meta(ge=1, le=10_000, description="The most chains of one page.")] = 50

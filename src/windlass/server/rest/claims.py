@@ -106,7 +106,7 @@ async def claim_jobs(call: Call[Nothing, ClaimCall]) -> Claims:
         except BaseException:
             await want.release(leases)
             raise
-    deliveries = call.works.deliveries
+    deliveries = call.service.deliveries
     tickets = [ticket(deliveries.seal(lease)) for lease in leases]
     return Claims([Claim(lease, job) for lease, job in zip(tickets, jobs, strict=True)])
 
@@ -135,7 +135,6 @@ class _Wanted:
 
     def __init__(self, call: Call[Nothing, ClaimCall], scope: ClaimScope, seconds: float) -> None:
         self._service = call.service
-        self._works = call.works
         self._scope = scope
         self._seconds = seconds
         self._count = call.body.count
@@ -180,7 +179,7 @@ class _Wanted:
             give=given.set_result,
             can_take=lambda: not given.done(),
         )
-        dispatcher = self._works.dispatcher
+        dispatcher = self._service.dispatcher
         dispatcher.add(want)
         try:
             await caller.wait(until(given, self._wait, self._service.draining))
@@ -194,4 +193,4 @@ class _Wanted:
 
     async def release(self, leases: Sequence[Lease]) -> None:
         """Hand back what cannot be given to the caller: ready at once, no attempt used."""
-        await self._works.settlements.settle_all([(lease, RELEASE) for lease in leases])
+        await self._service.settlements.settle_all([(lease, RELEASE) for lease in leases])

@@ -141,7 +141,7 @@ async def settle_claims(call: Call[Nothing, Outcomes]) -> Settled:
         if lease is not None and outcome is not None:
             settlements.append((number, lease, outcome))
     results: list[Result] = ["missing"] * len(given)
-    answers = await call.works.settlements.settle_all(
+    answers = await call.service.settlements.settle_all(
         [(lease, outcome) for _, lease, outcome in settlements]
     )
     for (number, *_), answer in zip(settlements, answers, strict=True):

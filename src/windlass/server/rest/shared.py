@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+from litestar.connection import ASGIConnection
+
 from windlass.server.rest.renewals import Renewals
 from windlass.server.rest.results import Results
 from windlass.server.service import Service
-from windlass.server.streams import Works, open_works
 from windlass.server.streams.rulings import Rulings
+
+SHARED = "windlass.shared"
+"""Where it is in the scope of a request."""
 
 
 class Shared:
-    """A service, and what REST adds to it. `open` it before the first request."""
+    """A service, and what REST adds to it."""
 
-    works: Works
-
-    def __init__(self, service: Service, works: Works | None) -> None:
+    def __init__(self, service: Service) -> None:
         self.service = service
-        self._given = works
         self.results = Results(service.store, service.draining)
         self.renewals = Renewals(service.store)
         settings = service.app.settings
@@ -28,12 +31,11 @@ class Shared:
             max_output=settings.max_payload,
         )
 
-    async def open(self) -> None:
-        self.works = await open_works(self.service) if self._given is None else self._given
-
     async def close(self) -> None:
         """After the last request."""
         await self.results.close()
         await self.renewals.close()
-        if self._given is None:
-            await self.works.close()
+
+
+def shared_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Shared:
+    return cast(Shared, connection.scope[SHARED])  # type: ignore[literal-required]

@@ -177,8 +177,8 @@ class Filter(msgspec.Struct, forbid_unknown_fields=True):
     """Which jobs are meant; what is left out does not matter."""
 
     state: Annotated[
-        list[JobState] | None,
-        Meta(description="Jobs in one of these states.", examples=[["failed"]]),
+        JobState | list[JobState] | None,
+        Meta(description="Jobs in this state, or in one of these.", examples=["failed"]),
     ] = None
     task: Annotated[Task | None, Meta(description="Jobs of this task.")] = None
     queue: Annotated[_Queue | None, Meta(description="Jobs of this serial queue.")] = None

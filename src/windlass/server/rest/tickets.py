@@ -30,6 +30,6 @@ def _lease(call: Call[Any, Any], text: str) -> Lease | None:
         raw = base64.b64decode(text, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
-    lease = call.works.deliveries.open(raw, call.sees)
+    lease = call.service.deliveries.open(raw, call.sees)
     tasks = call.identity.tasks
     return None if lease is None or (tasks is not None and lease.task not in tasks) else lease

@@ -78,6 +78,6 @@ class ServerVerbs:
         if not scopes:
             return []
         [answers] = await self._calls.row(
-            "SELECT {schema}._claimable(%s::json)", encode_scopes(scopes)
+            "SELECT {schema}._may_claim(%s::json)", encode_scopes(scopes)
         )
         return list(answers)

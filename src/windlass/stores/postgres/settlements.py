@@ -69,7 +69,7 @@ class Settlements:
         others: list[_Other] = []
         later: list[int] = []
         for place, (lease, outcome) in enumerate(settlements):
-            if is_twice or not isinstance(outcome, Complete) or _is_posted(lease, outcome):
+            if is_twice or not isinstance(outcome, Complete) or is_posted(lease, outcome):
                 others.append(_Other(lease.job_id, lease.token, _encode(outcome), lease.chain))
                 later.append(place)
             elif is_linked(lease, outcome):
@@ -142,7 +142,7 @@ def _encode(outcome: Outcome) -> _Outcome:
             return _Outcome("cancel")
 
 
-def _is_posted(lease: Lease, outcome: Complete) -> bool:
+def is_posted(lease: Lease, outcome: Complete) -> bool:
     """Whether a completion that has nothing to do with chains is told to an address."""
     return address_of(lease.meta) is not None and not is_linked(lease, outcome)
 

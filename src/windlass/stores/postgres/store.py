@@ -58,7 +58,7 @@ from windlass.stores.postgres.reaping import Reaping
 from windlass.stores.postgres.refusals import told_plainly
 from windlass.stores.postgres.rendering import channel, quoted
 from windlass.stores.postgres.server_verbs import ServerVerbs
-from windlass.stores.postgres.settlements import is_linked
+from windlass.stores.postgres.settlements import is_linked, is_posted
 from windlass.stores.postgres.settling import Settling
 from windlass.stores.postgres.waking import Waking
 from windlass.stores.postgres.wire import encode_jobs
@@ -253,7 +253,10 @@ class PostgresStore(ChainVerbs, ServerVerbs):
             return []
         answers = await self._settling.settle(settlements)
         if any(
-            lease.queue or not isinstance(outcome, Complete) or is_linked(lease, outcome)
+            lease.queue
+            or not isinstance(outcome, Complete)
+            or is_linked(lease, outcome)
+            or is_posted(lease, outcome)
             for lease, outcome in settlements
         ):
             # A queue that goes on sends no NOTIFY: workers of this process go on with it.

@@ -76,7 +76,7 @@ class Channel:
                 self._stream.send(WorkerEvent(hello=hello).SerializeToString())
                 await self._greeted
         except TimeoutError:
-            self.end()
+            await self._give_up()
             raise StoreUnavailableError(
                 f"{name} did not answer within {HELLO_LIMIT:g} s", is_temporary=True
             ) from None
@@ -86,8 +86,12 @@ class Channel:
                 f"cannot connect to {name}: {error}", is_temporary=not is_certificate
             ) from error
         except BaseException:
-            self.end()
+            await self._give_up()
             raise
+
+    async def _give_up(self) -> None:
+        self.end()
+        await self.closed()
 
     @property
     def is_free(self) -> bool:
@@ -131,6 +135,11 @@ class Channel:
     def end(self, why: str = "this store was closed") -> None:
         if self._stream is not None:
             self._stream.end(why)
+
+    async def closed(self) -> None:
+        """Return when nothing of it is left, after its end."""
+        if self._stream is not None:
+            await self._stream.closed()
 
     # ── what the stream says ──
 

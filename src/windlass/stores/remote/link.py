@@ -64,7 +64,8 @@ class Link:
         """Channels of servers that stop, and that have calls to answer."""
         self._changed = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
-        self._others: set[asyncio.Task[None]] = set()
+        self._work: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self.connections = 0
         """How many were made, for tests that count them."""
 
@@ -208,9 +209,9 @@ class Link:
                     if self._channel is None:
                         self._fail_waiting(error)
                         self._subscribers.lost(error)
-                except StoreError as error:
+                except Exception as error:  # a file that is gone, say: calls hear of it
                     failures = min(failures + 1, 16)
-                    self._fail_waiting(error)
+                    self._fail_waiting(StoreError(f"no connection can be made: {error}"))
                 else:
                     failures = 0
                     if self._channel is not None:
@@ -226,10 +227,12 @@ class Link:
             elif channel in self._leaving and not channel.sent:
                 channel.end("the server stops")
                 self._leaving.discard(channel)
+                self._do(channel.closed(), self._closing)
         self._send()
 
     def _lost(self, channel: Channel, error: StoreUnavailableError) -> None:
         self._leaving.discard(channel)
+        self._do(channel.closed(), self._closing)
         if channel is self._channel:
             self._channel = None
             self._subscribers.lost(error)
@@ -268,28 +271,31 @@ class Link:
             self._loop.call_later(MISSED_AFTER, self._subscribers.hint)
 
     def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = self._loop.create_task(work(), name="windlass-link-work")
-        self._others.add(task)
-        task.add_done_callback(self._others.discard)
+        self._do(work(), self._work)
+
+    def _do(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> None:
+        task = self._loop.create_task(work, name="windlass-link-work")
+        among.add(task)
+        task.add_done_callback(among.discard)
 
     async def _finish(self) -> None:
         self._take_new()
         if self._channel is None:
             self._close_waiting()
-        channels = self._channels()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CALL_LIMIT):
                 await self._answered()
-        tasks = [task for task in (self._keeper, *self._others) if task is not None]
+        tasks = [task for task in (self._keeper, *self._work) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        channels = self._channels()
         for channel in channels:
             channel.end()
             for call in channel.sent.values():
                 call.lose("this store was closed")
         self._close_waiting()
-        await asyncio.sleep(0)  # the transports close
+        await asyncio.gather(*(channel.closed() for channel in channels), *self._closing)
 
     async def _answered(self) -> None:
         """Return when no call is under way, or there is no channel for it."""

@@ -28,6 +28,9 @@ QUIET = 10.0
 """Seconds without a byte from the server after which it is asked for a sign of life."""
 SIGN_LIMIT = 5.0
 """Seconds it has for that."""
+LOOK_EVERY = 1.0
+LAST_BYTES = 1.0
+"""Seconds that the server has to take the last bytes."""
 
 _PREFIX = struct.Struct(">BI")
 _PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00windlass"
@@ -70,6 +73,7 @@ class GrpcStream(asyncio.Protocol):
         self._pinged_at: float | None = None
         self.heard_at = self._loop.time()
         """When the last byte came."""
+        self._is_closed: asyncio.Future[None] = self._loop.create_future()
 
     # ── sending ──
 
@@ -104,8 +108,6 @@ class GrpcStream(asyncio.Protocol):
                 self._http.close()
                 transport.write(self._http.data_to_send())
             transport.close()
-            # A server that takes nothing more must not keep the socket open.
-            self._loop.call_later(1.0, transport.abort)
         self._ears.ended(StoreUnavailableError(reason, is_temporary=is_temporary))
 
     # ── asyncio's side ──
@@ -167,6 +169,16 @@ class GrpcStream(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.end(f"the connection to {self._name} was lost" + (f": {error}" if error else ""))
+        if not self._is_closed.done():
+            self._is_closed.set_result(None)
+
+    async def closed(self) -> None:
+        """Return when the socket is closed, after the end. A server that takes nothing more does
+        not keep it open."""
+        _, late = await asyncio.wait([self._is_closed], timeout=LAST_BYTES)
+        if late and self._transport is not None:
+            self._transport.abort()
+            await self._is_closed
 
     # ── what the server says ──
 
@@ -232,7 +244,7 @@ class GrpcStream(asyncio.Protocol):
             return
         if self._pinged_at is None and now >= self.heard_at + QUIET:
             self.ping()
-        self._watch = self._loop.call_later(1.0, self._look)
+        self._watch = self._loop.call_later(LOOK_EVERY, self._look)
 
     def ping(self) -> None:
         """Ask for a sign of life, unless it was asked for already."""

@@ -1,5 +1,4 @@
--- Remove what was kept long enough, at most `_limit` rows in one step; how many. Requests of servers that
--- are forgotten are not counted, unless there may be more of them.
+-- Remove what was kept long enough, at most `_limit` rows in one step; how many.
 CREATE OR REPLACE FUNCTION {schema}._prune(
   _limit integer, _cancelled_kept float8, _chains_kept float8, _failed_chains_kept float8,
   _now timestamptz DEFAULT NULL
@@ -38,8 +37,5 @@ BEGIN
   IF kept < _limit AND EXISTS (SELECT FROM {schema}._chains AS c WHERE c.state <> 'open') THEN
     kept := kept + {schema}._prune_chains(_limit - kept, _chains_kept, _failed_chains_kept, at);
   END IF;
-  IF {schema}._forget_requests(_limit, at) = _limit THEN
-    RETURN _limit;  -- there may be more of them
-  END IF;
-  RETURN kept;
+  RETURN kept + {schema}._forget_requests(_limit - kept, at);
 END $$;

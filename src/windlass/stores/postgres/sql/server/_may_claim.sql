@@ -6,7 +6,7 @@
 -- may run, or very many queues; and those that are left when the call has read enough: index entries
 -- of claimed jobs pile up while an old snapshot is open, and claims have marks for these, which start
 -- behind them.
-CREATE OR REPLACE FUNCTION {schema}._claimable(_scopes json) RETURNS boolean[]
+CREATE OR REPLACE FUNCTION {schema}._may_claim(_scopes json) RETURNS boolean[]
 LANGUAGE plpgsql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 SET plan_cache_mode = force_generic_plan
