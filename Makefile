@@ -67,8 +67,10 @@ mutation: $(READY) ## one protection off at a time, each must be noticed; some o
 	@$(BIN)/python -m tests.mutation $(NAMES)
 
 EXAMPLES ?= 500
-fuzz: $(READY) ## odd values to every public entry; EXAMPLES=500 for each entry
+FUZZ_SECONDS ?= 60
+fuzz: $(READY) ## odd values to every public entry; EXAMPLES=500 for each entry; garbage for a server; FUZZ_SECONDS=60 for each kind
 	@FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --timeout=0 tests/fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --timeout=0 tests/server/fuzz
 
 MINUTES ?= 30
 STORES ?= postgres sqlite

@@ -59,7 +59,8 @@ class Served:
 
 @asynccontextmanager
 async def windlass_serve(address: Address) -> AsyncIterator[Served]:
-    """`windlass serve` over that database, on ports of this machine alone."""
+    """`windlass serve` over that database, on ports of this machine alone. Like a direct worker's,
+    its jobs are gone when they are completed."""
     port = free_port()
     environment = {
         **os.environ,
@@ -68,7 +69,7 @@ async def windlass_serve(address: Address) -> AsyncIterator[Served]:
         "WINDLASS_SYNCHRONOUS": address.synchronous,
     }
     arguments = (
-        *("-m", "windlass", "serve", "--log-level", "error"),
+        *("-m", "windlass", "serve", "--log-level", "error", "--keep", "0"),
         *("--bind", f"{_HOST}:{free_port()}", "--grpc-bind", f"{_HOST}:{port}"),
     )
     async with _started(port, environment, *arguments) as served:
