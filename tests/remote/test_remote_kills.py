@@ -40,8 +40,10 @@ class Site:
     def serve(self) -> None:
         database = f"sqlite:///{self._folder}/jobs.db"
         self.server = subprocess.Popen(
-            [sys.executable, "-P", "-m", "windlass", "serve", "-c", database]
-            + ["--bind", "127.0.0.1:0", "--grpc-bind", f"127.0.0.1:{self.port}"],
+            [
+                *(sys.executable, "-P", "-m", "windlass", "serve", "-c", database),
+                *("--bind", "127.0.0.1:0", "--grpc-bind", f"127.0.0.1:{self.port}"),
+            ],
             cwd=ROOT,
             env={**_clean(os.environ), **QUICKLY},
             stdout=self._log,
@@ -52,6 +54,10 @@ class Site:
         for _ in range(count):
             environment = worker_environment(self.url, self.ledger, settings) | QUICKLY
             self.workers.append(spawn("tests.faults.worker_app", self._log, environment))
+
+    async def has_ended(self, count: int) -> None:
+        """Wait until so many deliveries have come to their ends."""
+        await until(lambda: len(self.events("end")) >= count)
 
     def events(self, name: str) -> list[dict[str, Any]]:
         return [event for event in ledger.read(self.ledger) if event["event"] == name]
@@ -137,7 +143,7 @@ def test_servers_are_killed_while_two_workers_work(tmp_path: Path, kills: int) -
             jobs = await add(app, specs(count))
             made.work(2, lease=10, concurrency=4)
             for n in range(1, kills + 1):
-                await until(lambda n=n: len(made.events("end")) >= n * count // (kills + 1))
+                await made.has_ended(n * count // (kills + 1))
                 kill([made.server])
                 made.serve()
             done = await all_done(app, len(jobs))
@@ -156,7 +162,7 @@ def test_a_worker_is_killed(tmp_path: Path) -> None:
         async with App(made.url) as app:
             jobs = await add(app, specs(40))
             made.work(1, lease=2, concurrency=4)
-            await until(lambda: len(made.events("end")) >= 5)
+            await made.has_ended(5)
             [victim] = made.workers
             kill([victim])
             ledger.record(made.ledger, "killed", victim=victim.pid)

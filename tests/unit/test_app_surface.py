@@ -69,7 +69,7 @@ def test_exports_are_sorted_and_real(module: Any) -> None:
         ("mysql://h/d", ConfigError, "mysql://"),
         ("sqlite://jobs.db", ConfigError, "where a host would be"),
         ("sqlite:///", ConfigError, "names no file"),
-        ("grpc://h:1", ConfigError, "grpc://"),
+        ("grpc://h:1/jobs", ConfigError, "more than a host and a port"),
     ],
 )
 def test_urls_that_cannot_be_used(url: str, error: type[Exception], says: str) -> None:
