@@ -64,7 +64,7 @@ def other(server: Server, tenant: Tenant) -> Tenant:
     return server.tenant(f"tenant-{next(_numbers)}")
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.rig)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """An empty database, for tests that start and end their own servers."""
     with fresh_url(request.param, tmp_path) as url:

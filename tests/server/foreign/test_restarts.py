@@ -128,7 +128,7 @@ SHORT = {"WINDLASS_LEASE": "3", "WINDLASS_REAP_INTERVAL": "0.5"}
 
 
 @pytest.mark.parametrize(
-    ("jobs", "kills"), [(400, 2), pytest.param(10_000, 5, marks=pytest.mark.rig)]
+    ("jobs", "kills"), [(200, 1), pytest.param(10_000, 5, marks=pytest.mark.rig)]
 )
 def test_nothing_is_lost_when_servers_are_killed(
     url: str, tmp_path: Path, jobs: int, kills: int

@@ -24,30 +24,26 @@ _GOOGLE = Path(protoc.__file__).parent / "_proto"
 
 
 class Messages:
-    """The message classes of one package, as attributes by their names."""
+    """The message classes of one package, as attributes by their names.
+
+    All are made at once, in one thread, and kept: protobuf itself keeps a class for only as long as
+    it is used.
+    """
 
     def __init__(self, package: str) -> None:
-        self._package = package
+        made = message_factory.GetMessageClassesForFiles(_files()[package], _pool())
+        for name, message in made.items():
+            setattr(self, name.rpartition(".")[2], message)
 
     def __getattr__(self, name: str) -> Any:
-        made = _class(f"{self._package}.{name}")
-        setattr(self, name, made)
-        return made
-
-
-workerpb = Messages("workerpb")
-producerpb = Messages("producerpb")
+        raise AttributeError(f"the protocol files of the tests have no message {name}")
 
 
 def timestamp(seconds: float) -> Message:
     """A `google.protobuf.Timestamp` of the pool that the streams' messages are in."""
-    made = _class("google.protobuf.Timestamp")()
+    made = googlepb.Timestamp()
     made.FromMicroseconds(round(seconds * 1e6))
     return made
-
-
-def _class(name: str) -> Any:
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(name))
 
 
 @functools.cache
@@ -59,6 +55,15 @@ def _pool() -> Any:
     return pool
 
 
+def _files() -> dict[str, list[str]]:
+    """The names of the files of each package."""
+    found: dict[str, list[str]] = {}
+    for file in _compiled().file:
+        found.setdefault(file.package, []).append(file.name)
+    return found
+
+
+@functools.cache
 def _compiled() -> descriptor_pb2.FileDescriptorSet:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "all.binpb"
@@ -74,3 +79,8 @@ def _compiled() -> descriptor_pb2.FileDescriptorSet:
         )
         assert code == 0, "protoc refused the protocol files of the tests"
         return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+
+
+workerpb = Messages("workerpb")
+producerpb = Messages("producerpb")
+googlepb = Messages("google.protobuf")
