@@ -12,7 +12,9 @@ import pytest
 from tests.server.streams.desk import InlineLeases, desk
 from windlass import JobSpec
 from windlass.errors import StoreBusyError, StoreError
-from windlass.store.records import Renewal
+from windlass.model.job import JobState
+from windlass.server.streams.keeping import AFTERLIFE
+from windlass.store.records import JobFilter, Renewal
 from windlass.testing import VirtualClock, run_virtual
 from windlass.wire import windlass_pb2 as pb
 
@@ -61,3 +63,29 @@ def test_a_lease_that_cannot_be_renewed_costs_the_others_nothing(
         run_virtual(body)
     told = [one for one in caplog.messages if "could not be renewed" in one]
     assert len(told) == (0 if isinstance(error, StoreBusyError) else 1)
+
+
+def test_a_stream_that_ends_is_renewed_no_more_while_an_outcome_is_under_way() -> None:
+    async def body(clock: VirtualClock) -> None:
+        async with desk(clock=clock, host=InlineLeases) as it:
+            await it.app.client.add_job("mail")
+            stream = await it.greeted()
+            stream.say(ready=pb.Ready())
+            await stream.hear(pb.TaskAssignment)
+            [holding] = it.shared.keeping._holdings.values()
+            answered = asyncio.Event()
+
+            async def rest() -> None:
+                await answered.wait()
+
+            it.shared.keeping.end(holding, hand_back=False, rest=rest())
+            lifeline: Any = Failing("", StoreError("never"))
+            await asyncio.sleep(AFTERLIFE + 1)
+            it.shared.keeping._step(lifeline)
+            assert not lifeline.renewed
+            await it.app.store.reap(100, it.app.settings.max_resets)
+            [job] = await it.app.store.find(JobFilter())
+            assert job.state is JobState.READY
+            answered.set()
+
+    run_virtual(body)

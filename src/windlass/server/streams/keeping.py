@@ -206,16 +206,19 @@ class Keeping:
     def end(self, holding: Holding, *, hand_back: bool, rest: Awaitable[None]) -> None:
         """A stream has ended. Its deliveries stay its own for a while, or are handed back at once.
 
-        `rest` ends when nothing is being claimed for it any more.
+        `rest` ends when nothing is being claimed or settled for it any more. Its worker is renewed
+        no more from now on, however long that takes.
         """
+        self._holdings.pop(holding.worker, None)
         self._spawn(self._end(holding, hand_back, rest))
 
     # ── endings ──
 
     async def _end(self, holding: Holding, hand_back: bool, rest: Awaitable[None]) -> None:
+        if holding.held and not hand_back:
+            await self._linger(holding.worker)
         await rest
         left = list(holding.held.values())
-        self._holdings.pop(holding.worker, None)
         for held in left:
             self.drop(held)
         try:
@@ -224,11 +227,15 @@ class Keeping:
                 await self._settlements.settle_all(adopted)
                 if holding.is_known:
                     await self._store.retire(holding.worker)
-            else:
-                worker = holding.worker
-                await self._ask(lambda lifeline: lifeline.renew(worker, AFTERLIFE, []))
         except StoreError as error:  # the leases run out by themselves
-            _log.warning("the end of the stream %s was not stored: %s", holding.worker, error)
+            _tell_of_end(holding.worker, error)
+
+    async def _linger(self, worker: str) -> None:
+        """The last renewal of a worker whose stream has ended."""
+        try:
+            await self._ask(lambda lifeline: lifeline.renew(worker, AFTERLIFE, []))
+        except StoreError as error:
+            _tell_of_end(worker, error)
 
     # ── deadlines ──
 
@@ -378,6 +385,10 @@ class Keeping:
         task = asyncio.get_running_loop().create_task(run(), name="windlass-keeping")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _tell_of_end(worker: str, error: StoreError) -> None:
+    _log.warning("the end of the stream %s was not stored: %s", worker, error)
 
 
 def _checking(leases: Sequence[Lease]) -> Question:
