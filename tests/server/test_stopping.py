@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing, suppress
 from typing import Any
 
 import grpc
+import httpx
 import pytest
 
 from tests.patience import PATIENCE
@@ -148,3 +151,20 @@ def _add_and_cancel(server: Served, url: str) -> None:
         added: Any = caller.post("/v1/jobs", json={"task": "mail", "webhook": url})
         assert added.status_code == 201, added.text
         assert caller.post(f"/v1/jobs/{added.json()['id']}/cancel").status_code == 200
+
+
+def test_a_stop_does_not_wait_for_a_database_that_takes_no_writes(serve: Serve) -> None:
+    server = serve("--grace", "0.1")
+    server.app.sync.add_job("mail")
+    with server.caller() as caller:
+        [claim] = caller.post("/v1/claims", json={"tasks": ["mail"]}).json()["claims"]
+    said = {"outcomes": [{"lease": claim["lease"], "outcome": "completed"}]}
+    database = sqlite3.connect(server.folder / "jobs.db", isolation_level=None)
+    with closing(database), ThreadPoolExecutor(1) as pool, server.caller() as caller:
+        database.execute("BEGIN IMMEDIATE")
+        settling = pool.submit(caller.post, "/v1/claims/settle", json=said)
+        server.process.send(signal.SIGTERM)
+        assert server.process.wait() == 0
+        database.execute("ROLLBACK")
+        with suppress(httpx.TransportError):
+            assert settling.result().status_code in (503, 200)

@@ -6,13 +6,18 @@ It starts when its database is open, and ends when it is told to, or when the da
 2. results are taken until no stream is open or the grace is over, over REST, too;
 3. the streams are closed, what was unfinished there is handed back; then the port of REST is.
 
-A second signal ends the grace at once, a third the process.
+Everything that comes after the grace is over within seconds, whatever the database does: outcomes
+that it did not take are given up, and the leases of their jobs run out. A second signal ends the
+grace at once, or shortens what comes after it; a third ends the process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
@@ -20,6 +25,7 @@ from typing import Any
 from windlass.app import App
 from windlass.engine.signals import Signals
 from windlass.errors import ConfigError
+from windlass.observe.logs import Scoped
 from windlass.server.calls import open_calls
 from windlass.server.jwks import KeyCache, source_of
 from windlass.server.jwt import Verifier
@@ -29,12 +35,19 @@ from windlass.server.rest_port import RestPort
 from windlass.server.service import Service
 from windlass.server.settings import Address, ServeSettings
 from windlass.server.sockets import address_of
-from windlass.server.streams import StreamServer, open_works, start
+from windlass.server.streams import StreamServer, Works, open_works, start
 from windlass.server.tls import server_context
 from windlass.server.upkeep import Upkeep
 
-_LAST_WRITES = 10.0
-"""Seconds that the database has for what is handed back at the end."""
+_LAST_WRITES = 5.0
+"""Seconds after the grace that the database has for what was said last and what is handed back."""
+_HURRIED_WRITES = 1.0
+"""The same after a second signal that comes when the grace is over."""
+_TO_ANSWER = 0.25
+"""Seconds before the end of REST at which those who wait for outcomes are told that they were in
+vain."""
+_LAST_BREATH = 3.0
+"""Seconds after those in which the process must have closed its database; then it just ends."""
 
 
 class Serving:
@@ -53,11 +66,18 @@ class Serving:
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
         self._signals = Signals(self._on_signal, self._hurried.set)
+        self._last_writes: float | None = None
+        """When nothing more is written, on the loop's clock; None before the end has begun."""
+        self._patience: asyncio.Timeout | None = None
+        """Of the step of the end that is under way."""
+        self._hurrying: asyncio.Task[None] | None = None
+        self._has_given_up = False
 
     async def run(self, begun: Callable[[], None]) -> None:
         """Serve until told to stop; `begun` is called when both ports answer. The database is open
         already. Raises what ended it otherwise."""
         async with AsyncExitStack() as stack:
+            stack.callback(self._forget_signals)
             keys = self._key_cache()
             if keys is not None:
                 stack.push_async_callback(keys.close)
@@ -68,12 +88,12 @@ class Serving:
                 self._service.app, self._service.store, self._settings, self._service.clock
             )
             await upkeep.start()
-            stack.push_async_callback(upkeep.stop)
+            stack.push_async_callback(self._briefly, upkeep.stop)
             works = await open_works(self._service)
             stack.push_async_callback(self._briefly, works.close)
             self._service.use(works)
             calls = await open_calls(self._service)
-            stack.push_async_callback(calls.close)
+            stack.push_async_callback(self._briefly, calls.close)
             self._service.calls = calls
             at = self._streams_address
             streams = await start(self._service, at.host, at.port, self._tls[1], works=works)
@@ -82,11 +102,10 @@ class Serving:
             await rest.start(self._rest_socket)
             stack.push_async_callback(rest.stop, 0.0)
             self._signals.install()
-            stack.callback(self._signals.remove)
             await self._tell(streams.port)
             begun()
             await _first_of(self._stopping.wait(), upkeep.wait(), rest.wait())
-            await self._drain(upkeep, streams, rest)
+            await self._drain(upkeep, streams, rest, works)
 
     # ── before it serves ──
 
@@ -151,35 +170,89 @@ class Serving:
         self._logger.info("%s: taking results, and nothing new; again to hurry", name)
         self.stop()
 
-    async def _drain(self, upkeep: Upkeep, streams: StreamServer, rest: RestPort) -> None:
+    async def _drain(
+        self, upkeep: Upkeep, streams: StreamServer, rest: RestPort, works: Works
+    ) -> None:
         self._service.draining.set()
-        clock = self._service.clock
-        end = clock.monotonic() + self._settings.grace
-        hurrying = asyncio.create_task(self._hurry(upkeep, rest), name="windlass-hurry")
-        try:
-            await _first_of(
-                _all(streams.drain(), upkeep.stop()),
-                self._hurried.wait(),
-                asyncio.sleep(self._settings.grace),
-            )
-            await self._briefly(streams.close)
-            await rest.stop(0.0 if self._hurried.is_set() else end - clock.monotonic())
-            await upkeep.stop()
-        finally:
-            hurrying.cancel()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._settings.grace
+        self._hurrying = asyncio.create_task(self._hurry(upkeep, rest, end), name="windlass-hurry")
+        await _first_of(
+            _all(streams.drain(), upkeep.stop()),
+            self._hurried.wait(),
+            asyncio.sleep(self._settings.grace),
+        )
+        began = loop.time() if self._hurried.is_set() else end
+        self._last_writes = began + _LAST_WRITES
+        _Watchdog(loop, lambda: self._last_writes or 0.0, self._logger).start()
+        await self._briefly(streams.close)
+        left = max(2 * _TO_ANSWER, 0.0 if self._hurried.is_set() else end - loop.time())
+        answering = loop.call_later(left - _TO_ANSWER, works.give_up)
+        await rest.stop(left)
+        answering.cancel()
+        await self._briefly(upkeep.stop)
 
     async def _briefly(self, work: Callable[[], Awaitable[None]]) -> None:
         """What is written at the end; while the database is away, it cannot be waited for."""
+        loop = asyncio.get_running_loop()
+        if self._last_writes is None:
+            self._last_writes = loop.time() + _LAST_WRITES
         try:
-            async with asyncio.timeout(_LAST_WRITES):
+            # Also when the time is over, what has nothing to wait for gets its turn.
+            async with asyncio.timeout_at(max(self._last_writes, loop.time() + 0.1)) as patience:
+                self._patience = patience
                 await work()
         except TimeoutError:
-            self._logger.warning("what was claimed could not be handed back; its leases run out")
+            if not self._has_given_up:
+                self._logger.warning(
+                    "the database did not take all that was said last; the leases of those jobs"
+                    " run out"
+                )
+            self._has_given_up = True
+        finally:
+            self._patience = None
 
-    async def _hurry(self, upkeep: Upkeep, rest: RestPort) -> None:
+    async def _hurry(self, upkeep: Upkeep, rest: RestPort, end: float) -> None:
+        """A second signal: the grace is over, and if it was, there is less time for the rest."""
         await self._hurried.wait()
         upkeep.hurry()
         rest.hurry()
+        now = asyncio.get_running_loop().time()
+        if self._last_writes is None:
+            return
+        least = now + (_LAST_WRITES if now < end else _HURRIED_WRITES)
+        self._last_writes = min(self._last_writes, least)
+        if self._patience is not None:
+            self._patience.reschedule(self._last_writes)
+
+    def _forget_signals(self) -> None:
+        self._signals.remove()
+        if self._hurrying is not None:
+            self._hurrying.cancel()
+
+
+class _Watchdog(threading.Thread):
+    """Ends a process that was told to stop, and waits for a database that does not answer.
+
+    A thread of a store may wait for a lock as long as the store's own patience, and nothing can
+    interrupt it. What it wanted to write is either in the database or not, as after any crash.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, last_writes: Callable[[], float], logger: Scoped
+    ) -> None:
+        super().__init__(name="windlass-watchdog", daemon=True)
+        self._loop = loop
+        self._last_writes = last_writes
+        self._logger = logger
+
+    def run(self) -> None:
+        while not self._loop.is_closed():
+            left = self._last_writes() + _LAST_BREATH - self._loop.time()
+            if left <= 0:
+                self._logger.warning("the database does not answer; the server ends without it")
+                os._exit(0)
+            time.sleep(min(left, 0.25))
 
 
 async def _all(*works: Coroutine[Any, Any, None]) -> None:

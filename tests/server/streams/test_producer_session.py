@@ -13,6 +13,7 @@ from windlass.errors import StoreUnavailableError, ValidationError
 from windlass.model.job import JobState
 from windlass.server.streams.edges import Status
 from windlass.server.streams.texts import handed_out, stored
+from windlass.server.streams.turns import MOST_IN_BATCH, TOO_MANY
 from windlass.wire import windlass_pb2 as pb
 
 
@@ -313,5 +314,20 @@ def test_a_task_that_the_server_knows_gives_its_jobs_its_options() -> None:
             )
             seen = [(job.queue, job.priority, job.max_attempts) for job in jobs if job]
             assert seen == [("letters", 4, 2), ("letters", -9, 7)]
+
+    run(body)
+
+
+def test_a_batch_has_ten_thousand_requests_at_most_and_none_of_more_is_added() -> None:
+    async def body() -> None:
+        async with desk() as it:
+            stream = await it.producing()
+            tasks = [pb.CreateTask(seq=at, command="mail") for at in range(MOST_IN_BATCH + 1)]
+            stream.say(create_task_batch=pb.CreateTaskBatch(tasks=tasks))
+            assert stream.edge.is_held
+            acks = (await stream.hear(pb.CreateAckBatch)).acks
+            assert [ack.seq for ack in acks] == [task.seq for task in tasks]
+            assert {ack.error_message for ack in acks} == {TOO_MANY}
+            assert not stream.edge.is_held
 
     run(body)

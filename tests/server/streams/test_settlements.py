@@ -16,6 +16,7 @@ from windlass.errors import (
     StoreUnavailableError,
 )
 from windlass.model.job import JobState
+from windlass.server.streams import settlements as module
 from windlass.server.streams.settlements import Settlements
 from windlass.store.records import (
     COMPLETE,
@@ -126,6 +127,64 @@ def test_a_closed_store_answers_with_an_error() -> None:
         with pytest.raises(StoreClosedError):
             await settlements.settle(leases[0], COMPLETE)
         assert (await settlements.settle(leases[1], COMPLETE)).state is JobState.COMPLETED
+        await settlements.close()
+
+    run(body)
+
+
+class Away(MemoryStore):
+    """Takes nothing before it is back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_back = asyncio.Event()
+        self.settled: list[Outcome] = []
+
+    async def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> list[Settled]:
+        await self.is_back.wait()
+        self.settled += [outcome for _, outcome in settlements]
+        return await super().settle(settlements)
+
+
+def test_what_waits_is_bounded_and_forgotten_with_its_caller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING", 3)
+
+    async def body() -> None:
+        store = Away()
+        settlements = Settlements(store)
+        one, two, three, four = await leases_of(store, 4)
+        first = settlements.submit([(one, COMPLETE)])
+        await asyncio.sleep(0)
+        gone = settlements.submit([(two, COMPLETE)])
+        back = settlements.submit([(three, RELEASE)])
+        with pytest.raises(StoreUnavailableError, match="3 outcomes wait"):
+            await settlements.submit([(four, COMPLETE)])
+        gone.cancel()
+        back.cancel()
+        last = settlements.submit([(four, COMPLETE)])
+        store.is_back.set()
+        await asyncio.gather(first, last)
+        assert store.settled == [COMPLETE, RELEASE, COMPLETE]
+        assert settlements._size == 0
+
+    run(body)
+
+
+def test_those_who_wait_are_told_when_the_database_is_given_up() -> None:
+    async def body() -> None:
+        store = Away()
+        settlements = Settlements(store)
+        one, two = await leases_of(store, 2)
+        first = settlements.submit([(one, COMPLETE)])
+        await asyncio.sleep(0)
+        second = settlements.submit([(two, COMPLETE)])
+        settlements.give_up()
+        for asked in (first, second):
+            with pytest.raises(StoreUnavailableError, match="does not answer"):
+                await asked
+        store.is_back.set()
         await settlements.close()
 
     run(body)

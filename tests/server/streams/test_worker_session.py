@@ -15,6 +15,7 @@ from windlass.model.job import Job, JobState
 from windlass.model.retry import Retry
 from windlass.server.streams.edges import Status
 from windlass.server.streams.readies import MOST_OPEN
+from windlass.server.streams.turns import MOST_IN_BATCH, SLICE, TOO_MANY
 from windlass.testing import VirtualClock, run_virtual
 from windlass.wire import windlass_pb2 as pb
 
@@ -724,3 +725,41 @@ def _counted(it: Desk, verb: str) -> list[Any]:
 
     setattr(store, verb, counted)
     return calls
+
+
+# ── batches that are too long, and long ones ──
+
+
+def test_a_batch_has_ten_thousand_items_at_most_and_nothing_is_done_about_more() -> None:
+    async def body() -> None:
+        async with desk() as it:
+            await it.app.client.add_job("mail")
+            stream = await it.greeted()
+            task = await claimed(stream)
+            done = pb.Result(task_id=task.id, status="COMPLETED")
+            others = [pb.Result(task_id=str(at)) for at in range(MOST_IN_BATCH)]
+            stream.say(result_batch=pb.ResultBatch(results=[done, *others]))
+            assert stream.edge.is_held, "its items count"
+            acks = (await stream.hear(pb.ResultAckBatch)).acks
+            assert [ack.task_id for ack in acks] == [task.id, *(one.task_id for one in others)]
+            assert {ack.error_message for ack in acks} == {TOO_MANY}
+            assert not stream.edge.is_held
+            assert (await job_of(it.app, task)).state is JobState.RUNNING
+
+    run(body)
+
+
+def test_a_long_batch_is_judged_in_turns_with_others() -> None:
+    async def body() -> None:
+        async with desk() as it:
+            one, other = await it.greeted("one"), await it.greeted("other")
+            long = [pb.Result(task_id="x") for _ in range(4 * SLICE)]
+            one.say(result_batch=pb.ResultBatch(results=long))
+            one.say(result=pb.Result(task_id="last"))
+            other.say(result=pb.Result(task_id="y"))
+            assert (await other.hear(pb.ResultAck)).task_id == "y"
+            assert not one.edge.sent
+            assert len((await one.hear(pb.ResultAckBatch)).acks) == len(long)
+            assert (await one.hear(pb.ResultAck)).task_id == "last"
+
+    run(body)

@@ -3,14 +3,14 @@
 All that comes with one chunk is one settlement, written together with those of other streams. A
 delivery that a client presents (field 20) is judged by it alone, whichever stream it was given to.
 One that is named by its task's id must be this stream's own. Every event gets its ack, and a wrong
-one costs nothing but itself.
+one costs nothing but itself. Long chunks and batches are judged in slices, in turns with others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -21,6 +21,7 @@ from windlass.model.names import brief
 from windlass.server.identity import Identity
 from windlass.server.streams.keeping import Held, Holding
 from windlass.server.streams.shared import Shared
+from windlass.server.streams.turns import MOST_ACKS, MOST_IN_BATCH, SLICE, TOO_MANY, Turns
 from windlass.store.records import RELEASE, JobFilter, Lease, Outcome, Settled, Verdict
 from windlass.wire.windlass_pb2 import (
     Abandon,
@@ -81,6 +82,10 @@ class _Message:
     is_batch: bool = False
 
     @property
+    def weight(self) -> int:
+        return max(1, len(self.said))
+
+    @property
     def is_open(self) -> bool:
         return any(one.is_open for one in self.said)
 
@@ -102,31 +107,54 @@ class Answering:
         self._send = send
         self._changed = changed
         self._tasks: set[asyncio.Task[None]] = set()
+        self._turns = Turns()
         self.unanswered = 0
-        """Events that have no ack yet."""
+        """Events, and items of batches, that have no ack yet."""
 
     def take(self, events: Sequence[Result | Nack | Abandon | ResultBatch | Heartbeat]) -> None:
         """What the worker says in one chunk."""
+        self.unanswered += sum(map(_weight, events))
+        self._turns.add(self._judge_all(events))
+
+    def _judge_all(
+        self, events: Sequence[Result | Nack | Abandon | ResultBatch | Heartbeat]
+    ) -> Iterator[None]:
         messages: list[_Message] = []
         heartbeats: list[Heartbeat] = []
-        for event in events:
+        for count, event in enumerate(events, 1):
             match event:
                 case Heartbeat():
                     heartbeats.append(event)
                 case ResultBatch():
-                    said = [self._result(one, in_batch=True) for one in event.results]
-                    messages.append(_Message(said, is_batch=True))
+                    message = _Message(is_batch=True)
+                    yield from self._judge_batch(event, message)
+                    messages.append(message)
                 case Result():
                     messages.append(_Message([self._result(event, in_batch=False)]))
                 case Nack():
                     messages.append(_Message([self._nack(event)]))
                 case Abandon():
                     messages.append(_Message([self._abandon(event)]))
+            if count % SLICE == 0:
+                yield
         if messages:
             self._settle(messages)
         if heartbeats:
-            self.unanswered += len(heartbeats)
             self._spawn(self._beat(heartbeats))
+
+    def _judge_batch(self, batch: ResultBatch, message: _Message) -> Iterator[None]:
+        count = len(batch.results)
+        if count > MOST_ACKS:
+            message.said = [_Said(_Kind.RESULT, "", wrong=TOO_MANY)]
+            return
+        for at, one in enumerate(batch.results, 1):
+            if count > MOST_IN_BATCH:
+                said = _Said(_Kind.RESULT, one.task_id, wrong=TOO_MANY)
+            else:
+                said = self._result(one, in_batch=True)
+            message.said.append(said)
+            if at % SLICE == 0:
+                yield
 
     # ── what was said ──
 
@@ -194,7 +222,6 @@ class Answering:
 
     def _settle(self, messages: list[_Message]) -> None:
         asked = [one for message in messages for one in message.said if one.outcome is not None]
-        self.unanswered += len(messages)
         for one in asked:
             if one.held is not None:
                 one.held.is_settling = True
@@ -276,7 +303,7 @@ class Answering:
     def _acknowledge(self, messages: Sequence[_Message]) -> None:
         if not messages:
             return
-        self.unanswered -= len(messages)
+        self.unanswered -= sum(message.weight for message in messages)
         self._send([_ack(message) for message in messages])
         self._changed()
 
@@ -336,6 +363,13 @@ class Answering:
         task = asyncio.get_running_loop().create_task(work, name="windlass-answers")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _weight(event: Result | Nack | Abandon | ResultBatch | Heartbeat) -> int:
+    if not isinstance(event, ResultBatch):
+        return 1
+    count = len(event.results)
+    return max(1, count) if count <= MOST_ACKS else 1
 
 
 def _job_id(text: str) -> int | None:

@@ -29,6 +29,10 @@ class Works:
         await self.dispatcher.close()
         await self.settlements.close()
 
+    def give_up(self) -> None:
+        """Those who wait for outcomes are told that the database does not answer."""
+        self.settlements.give_up()
+
 
 async def open_works(service: Service) -> Works:
     """The store must be open."""

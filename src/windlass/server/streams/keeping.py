@@ -25,7 +25,12 @@ from typing import Protocol
 from windlass.clock import Clock
 from windlass.errors import StoreBusyError, StoreClosedError, StoreError
 from windlass.server.streams.deliveries import Delivery
-from windlass.server.streams.lease_thread import LeaseHost, LeaseThread, Question
+from windlass.server.streams.lease_thread import (
+    AFTER_AN_ERROR,
+    LeaseHost,
+    LeaseThread,
+    Question,
+)
 from windlass.server.streams.settlements import Settlements
 from windlass.store.port import Lifeline
 from windlass.store.records import RELEASE, Lease, Renewal, Settled, Verdict
@@ -35,6 +40,8 @@ AFTERLIFE = 10.0
 CHECK_EVERY = 1.0
 """Seconds between looks for jobs that should stop, for streams that want to know."""
 _AGAIN = 1.0
+_SOON = 0.1
+"""Seconds after which a renewal that was locked out is tried again."""
 ADOPTED_EVERY = AFTERLIFE / 3
 
 _log = logging.getLogger("windlass.server")
@@ -109,6 +116,8 @@ class Keeping:
         self._timer_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread: LeaseHost | None = None
+        self._is_failing = False
+        """Whether the last step could not renew some lease."""
 
     def start(self) -> None:
         self._thread = self._host(self._store.lifeline(), self._step, self._clock)
@@ -197,16 +206,19 @@ class Keeping:
     def end(self, holding: Holding, *, hand_back: bool, rest: Awaitable[None]) -> None:
         """A stream has ended. Its deliveries stay its own for a while, or are handed back at once.
 
-        `rest` ends when nothing is being claimed for it any more.
+        `rest` ends when nothing is being claimed or settled for it any more. Its worker is renewed
+        no more from now on, however long that takes.
         """
+        self._holdings.pop(holding.worker, None)
         self._spawn(self._end(holding, hand_back, rest))
 
     # ── endings ──
 
     async def _end(self, holding: Holding, hand_back: bool, rest: Awaitable[None]) -> None:
+        if holding.held and not hand_back:
+            await self._linger(holding.worker)
         await rest
         left = list(holding.held.values())
-        self._holdings.pop(holding.worker, None)
         for held in left:
             self.drop(held)
         try:
@@ -215,11 +227,15 @@ class Keeping:
                 await self._settlements.settle_all(adopted)
                 if holding.is_known:
                     await self._store.retire(holding.worker)
-            else:
-                worker = holding.worker
-                await self._ask(lambda lifeline: lifeline.renew(worker, AFTERLIFE, []))
         except StoreError as error:  # the leases run out by themselves
-            _log.warning("the end of the stream %s was not stored: %s", holding.worker, error)
+            _tell_of_end(holding.worker, error)
+
+    async def _linger(self, worker: str) -> None:
+        """The last renewal of a worker whose stream has ended."""
+        try:
+            await self._ask(lambda lifeline: lifeline.renew(worker, AFTERLIFE, []))
+        except StoreError as error:
+            _tell_of_end(worker, error)
 
     # ── deadlines ──
 
@@ -310,6 +326,7 @@ class Keeping:
         next step."""
         now = self._clock.monotonic()
         pause = self._lease
+        failure: Exception | None = None
         watched: list[Held] = []
         for holding in list(self._holdings.values()):
             held = list(holding.held.values())
@@ -323,15 +340,27 @@ class Keeping:
             if now >= holding.renew_at:
                 try:
                     lifeline.renew(holding.worker, self._lease, [], adopted)
+                    holding.renew_at = now + every
+                except StoreClosedError:
+                    raise
                 except StoreBusyError:
-                    return 0.1
-                holding.renew_at = now + every
+                    holding.renew_at = self._clock.monotonic() + _SOON
+                except Exception as error:  # the others need their leases all the same
+                    failure = error
+                    holding.renew_at = self._clock.monotonic() + AFTER_AN_ERROR
             pause = min(pause, holding.renew_at - now)
+        self._note_outage(failure)
         for part in _apart(watched):
             renewal = lifeline.check("", [one.lease for one in part])
             if renewal.lost or renewal.cancel:
                 self._tell(part, renewal)
         return max(0.05, pause)
+
+    def _note_outage(self, failure: Exception | None) -> None:
+        """In the thread: say once that leases cannot be renewed, however long that lasts."""
+        if failure is not None and not self._is_failing:
+            _log.warning("leases could not be renewed, and this is tried again: %s", failure)
+        self._is_failing = failure is not None
 
     def _tell(self, part: Sequence[Held], renewal: Renewal) -> None:
         """In the thread: tell streams what of theirs should stop."""
@@ -356,6 +385,10 @@ class Keeping:
         task = asyncio.get_running_loop().create_task(run(), name="windlass-keeping")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _tell_of_end(worker: str, error: StoreError) -> None:
+    _log.warning("the end of the stream %s was not stored: %s", worker, error)
 
 
 def _checking(leases: Sequence[Lease]) -> Question:

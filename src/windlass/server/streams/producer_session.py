@@ -1,13 +1,13 @@
 """One stream of a producer, without I/O: requests for jobs in, acks out.
 
 All requests of one chunk are one write, together with those of other streams. A request that is
-wrong fails alone.
+wrong fails alone. Long chunks and batches are looked at in slices, in turns with other streams.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -23,6 +23,7 @@ from windlass.server.streams.edges import Edge, Status
 from windlass.server.streams.handshake import Handshake
 from windlass.server.streams.shared import Shared
 from windlass.server.streams.texts import CONTENT_TYPE, stored
+from windlass.server.streams.turns import MOST_ACKS, MOST_IN_BATCH, SLICE, TOO_MANY, Turns
 from windlass.server.streams.worker_session import MOST_UNANSWERED, STOPPING
 from windlass.store.records import NewJob
 from windlass.store.server import Request
@@ -69,6 +70,8 @@ class ProducerSession:
         self._early: list[ProducerEvent] = []
         self._identity: Identity | None = None
         self._unanswered = 0
+        """Messages, and requests of batches, that have no ack yet."""
+        self._turns = Turns()
         self._is_half_closed = False
         self._is_draining = False
         self._is_over = False
@@ -148,41 +151,47 @@ class ProducerSession:
     # ── adding ──
 
     def _take(self, identity: Identity, events: Sequence[ProducerEvent]) -> None:
+        count = sum(map(_weight, events))
+        self._unanswered += count
+        self._turns.add(self._add(identity, events, count))
+        self._hold()
+
+    def _add(
+        self, identity: Identity, events: Sequence[ProducerEvent], count: int
+    ) -> Iterator[None]:
+        """Add what can be added, and answer all of it."""
         messages: list[_Message] = []
-        asked: list[CreateTask] = []
+        added: list[Added | None] = []
+        additions: list[Addition] = []
         for event in events:
             match event.WhichOneof("event"):
                 case "create_task":
-                    asked.append(event.create_task)
-                    messages.append(_Message([event.create_task.seq], [None], is_batch=False))
+                    tasks: Sequence[CreateTask] = [event.create_task]
+                    is_batch = False
                 case "create_task_batch":
                     tasks = event.create_task_batch.tasks
-                    asked += tasks
-                    seqs = [task.seq for task in tasks]
-                    messages.append(_Message(seqs, [None] * len(seqs), is_batch=True))
+                    is_batch = True
                 case "hello":
                     self._complain("FailedPrecondition", "already-authenticated")
+                    continue
                 case _:
                     self._complain(
                         "InvalidArgument", "the event is empty, or unknown to this server"
                     )
-        if messages:
-            self._add(identity, messages, asked)
-
-    def _add(
-        self, identity: Identity, messages: list[_Message], asked: Sequence[CreateTask]
-    ) -> None:
-        """Add what can be added, and answer all of it."""
-        added: list[Added | None] = []
-        additions: list[Addition] = []
-        for task in asked:
-            try:
-                additions.append(self._addition(identity, task))
-                added.append(None)
-            except ValidationError as error:
-                added.append(Added(error=str(error)))
-        count = len(asked) + len(messages)
-        self._unanswered += count
+                    continue
+            is_too_long = len(tasks) > MOST_IN_BATCH
+            if len(tasks) > MOST_ACKS:
+                tasks = tasks[:1]
+            seqs: list[int] = []
+            for task in tasks:
+                seqs.append(task.seq)
+                if is_too_long:
+                    added.append(Added(error=TOO_MANY))
+                else:
+                    added.append(self._begin(identity, task, additions))
+                if len(added) % SLICE == 0:
+                    yield
+            messages.append(_Message(seqs, [None] * len(seqs), is_batch))
         if not additions:
             self._answer(messages, added, [], count)
             return
@@ -190,7 +199,16 @@ class ProducerSession:
         written.add_done_callback(
             lambda answers: self._answer(messages, added, _results(answers, additions), count)
         )
-        self._hold()
+
+    def _begin(
+        self, identity: Identity, task: CreateTask, additions: list[Addition]
+    ) -> Added | None:
+        """Put it to the others that are added, or say why it is not."""
+        try:
+            additions.append(self._addition(identity, task))
+        except ValidationError as error:
+            return Added(error=str(error))
+        return None
 
     def _answer(
         self,
@@ -208,7 +226,8 @@ class ProducerSession:
             at = until
         if self._is_over:
             return
-        self._edge.send([message.answer() for message in messages])
+        if messages:
+            self._edge.send([message.answer() for message in messages])
         self._hold()
         self._finish_if_done()
 
@@ -260,6 +279,12 @@ class ProducerSession:
         if task.trace_state:
             meta[TRACE_STATE] = task.trace_state
         return payloads.encode_meta(meta) if meta else None
+
+
+def _weight(event: ProducerEvent) -> int:
+    if event.WhichOneof("event") != "create_task_batch":
+        return 1
+    return 1 + min(len(event.create_task_batch.tasks), MOST_ACKS)
 
 
 def _instant(task: CreateTask) -> int:

@@ -3,6 +3,10 @@ gathers.
 
 An outcome is written until the database has answered. Asking again is safe: a token settles at most
 once. What an open transaction has locked is *busy*, and is asked for again beside the others.
+
+While the database takes nothing, outcomes gather up to a limit; more are refused at once. One whose
+caller has gone away is dropped if it has not begun: its lease brings the job back. Only what hands
+a job back is kept, since its caller never waits.
 """
 
 from __future__ import annotations
@@ -13,13 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass.engine.sure import is_refusal, sure
-from windlass.errors import OutcomeUnknownError, StoreClosedError
+from windlass.errors import OutcomeUnknownError, StoreClosedError, StoreUnavailableError
 from windlass.store.port import WorkStore
-from windlass.store.records import Lease, Outcome, Settled, Verdict
+from windlass.store.records import RELEASE, Lease, Outcome, Settled, Verdict
 
 Settlement = tuple[Lease, Outcome]
 
 MOST_AT_ONCE = 1_000
+MOST_WAITING = 100_000
+"""Outcomes that wait, with those that are being written."""
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 
@@ -31,6 +37,11 @@ class _Asked:
     settlements: Sequence[Settlement]
     answered: asyncio.Future[list[Settled]]
 
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether its caller has gone away, and it hands nothing back."""
+        return self.answered.cancelled() and all(it is not RELEASE for _, it in self.settlements)
+
 
 class Settlements:
     """`submit` never waits."""
@@ -38,6 +49,9 @@ class Settlements:
     def __init__(self, store: WorkStore) -> None:
         self._store = store
         self._waiting: list[_Asked] = []
+        self._writing: list[_Asked] = []
+        self._size = 0
+        """Outcomes that wait or are being written."""
         self._task: asyncio.Task[None] | None = None
 
     async def settle(self, lease: Lease, outcome: Outcome) -> Settled:
@@ -58,13 +72,21 @@ class Settlements:
 
     def submit(self, settlements: Sequence[Settlement]) -> asyncio.Future[list[Settled]]:
         """Ask once for each: some of the answers may be *busy*. What the database will not have is
-        *refused*, with what it said. StoreClosedError if the store was closed."""
+        *refused*, with what it said. StoreClosedError if the store was closed,
+        StoreUnavailableError if too many wait already."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[list[Settled]] = loop.create_future()
         if not settlements:
             answered.set_result([])
             return answered
+        if self._size + len(settlements) > MOST_WAITING and self._size:
+            self._drop_forgotten()
+        if self._size + len(settlements) > MOST_WAITING and self._size:
+            told = f"{self._size:,} outcomes wait for the database already; send this one later"
+            _fail([_Asked((), answered)], StoreUnavailableError(told, is_temporary=True))
+            return answered
         self._waiting.append(_Asked(settlements, answered))
+        self._size += len(settlements)
         if self._task is None:
             self._task = loop.create_task(self._write(), name="windlass-settlements")
         return answered
@@ -74,16 +96,25 @@ class Settlements:
         while self._task is not None:
             await asyncio.shield(self._task)
 
+    def give_up(self) -> None:
+        """Those who wait are told that the database does not answer; what it takes, it takes."""
+        told = "the server stops, and its database does not answer; it may have taken this outcome"
+        _fail([*self._writing, *self._waiting], StoreUnavailableError(told, is_temporary=True))
+
     async def _write(self) -> None:
         try:
             while self._waiting:
-                asked = self._next()
+                self._drop_forgotten()
+                asked = self._writing = self._next()
                 settlements = [one for each in asked for one in each.settlements]
                 try:
                     answers = await self._settle(settlements)
                 except StoreClosedError as error:
                     _fail(asked, error)
                     continue
+                finally:
+                    self._writing = []
+                    self._size -= len(settlements)
                 at = 0
                 for each in asked:
                     until = at + len(each.settlements)
@@ -92,6 +123,11 @@ class Settlements:
                     at = until
         finally:
             self._task = None
+
+    def _drop_forgotten(self) -> None:
+        if any(each.is_forgotten for each in self._waiting):
+            self._waiting = [each for each in self._waiting if not each.is_forgotten]
+            self._size = sum(len(each.settlements) for each in (*self._writing, *self._waiting))
 
     def _next(self) -> list[_Asked]:
         """The first that wait, together `MOST_AT_ONCE` or the very first alone."""
@@ -146,3 +182,4 @@ def _fail(asked: Sequence[_Asked], error: Exception) -> None:
     for each in asked:
         if not each.answered.done():
             each.answered.set_exception(error)
+            each.answered.exception()  # not all who hand something back look at the answer
