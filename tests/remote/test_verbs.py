@@ -483,3 +483,18 @@ async def _some_tasks(served: Serving, text: str) -> None:
             await store.claim(ClaimRequest("w", ("c",), 10))
     finally:
         await store.close()
+
+
+@_each
+async def test_jobs_of_windlass_itself_are_not_claimed(served: Serving) -> None:
+    store = served.remote(_text(served, Role.WORKER))
+    await store.open()
+    try:
+        await served.store.enqueue([NewJob("windlass.webhook", tenant=MINE)])
+        await store.enqueue([NewJob("t")])
+        with pytest.raises(StoreError, match="Windlass's own"):
+            await store.claim(ClaimRequest("w", ("windlass.webhook",), 10))
+        leases = await store.claim(ClaimRequest("w", ("windlass.webhook", "t"), 10))
+        assert [lease.task for lease in leases] == ["t"]
+    finally:
+        await store.close()

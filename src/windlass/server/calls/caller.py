@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from windlass.model.chain import Chain
 from windlass.model.job import FailedAttempt, Job
 from windlass.server.calls.refusals import Refused
-from windlass.server.identity import Identity, Power
+from windlass.server.identity import Identity, Power, claimable
 from windlass.store.records import Lease, WorkerInfo
 from windlass.wire.calls import Held, encode, held, slim
 
@@ -80,14 +80,12 @@ class Caller:
 
     def claims(self, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """The tasks among these whose jobs it may take; StoreError if there is none."""
-        allowed = self.identity.tasks
-        if allowed is None or self.is_admin:
-            return asked
-        chosen = allowed if asked is None else tuple(task for task in asked if task in allowed)
-        if not chosen:
+        chosen = claimable(self.identity, asked)
+        if asked != () and chosen == ():
+            allowed = ", ".join(self.identity.tasks or ("every task but Windlass's own",))
             raise Refused(
                 f"the token {self.identity.name!r} is for other tasks than this worker has; it is"
-                f" for: {', '.join(allowed)}"
+                f" for: {allowed}"
             )
         return chosen
 
