@@ -16,7 +16,13 @@ import msgspec
 import pytest
 
 from tests.remote.serving import ADMIN, Serving, serving, token
-from windlass.errors import ConfigError, StoreError, ValidationError, WindlassError
+from windlass.errors import (
+    ChainNotFoundError,
+    ConfigError,
+    StoreError,
+    ValidationError,
+    WindlassError,
+)
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.server.calls.table import rules
@@ -496,5 +502,42 @@ async def test_jobs_of_windlass_itself_are_not_claimed(served: Serving) -> None:
             await store.claim(ClaimRequest("w", ("windlass.webhook",), 10))
         leases = await store.claim(ClaimRequest("w", ("windlass.webhook", "t"), 10))
         assert [lease.task for lease in leases] == ["t"]
+    finally:
+        await store.close()
+
+
+def test_a_worker_of_some_tasks_learns_nothing_of_others_by_adding() -> None:
+    text, known = token("w", Role.WORKER, tasks=("a",))
+    with serving("memory://", tokens={text: known}) as served:
+        asyncio.run(_adds_for_some_tasks(served, text))
+
+
+async def _adds_for_some_tasks(served: Serving, text: str) -> None:
+    store = served.remote(text)
+    await store.open()
+    try:
+        [chain] = await served.store.start_chains([NewChain(job=NewJob("c", "[1]"), key="c")])
+        [held] = await served.store.enqueue([NewJob("c", "[1]", key="k")])
+        [job] = await served.store.enqueue([NewJob("a", blockers=(chain.id,))])
+        with pytest.raises(ChainNotFoundError):
+            await store.enqueue([NewJob("a", blockers=(chain.id,))])
+        with pytest.raises(ValidationError, match="key"):
+            await store.enqueue([NewJob("a", key="k")])
+        with pytest.raises(ChainNotFoundError):
+            await store.start_chains([NewChain(job=NewJob("a", blockers=(chain.id,)))])
+        [same] = await store.start_chains([NewChain(job=NewJob("a"), key="c")])
+        [blocker] = await store.blockers(job.id)
+        assert same.id == blocker.id == chain.id
+        assert same.payload is same.job is blocker.payload is blocker.job is None
+        assert (await served.store.get(held.id)) == held
+        # A worker's own job is shown what it waited for.
+        [first] = await served.store.claim(ClaimRequest("x", ("c",), 1))
+        await served.store.settle([(first, Complete(output="[2]"))])
+        [lease] = await store.claim(ClaimRequest("w", ("a",), 1))
+        [shown] = await store.blockers(lease.job_id)
+        assert shown.output == [2]
+        with pytest.raises(ChainNotFoundError):
+            next_job = NewJob("a", blockers=(chain.id,))
+            await store.settle([(lease, Complete(next=next_job))])
     finally:
         await store.close()

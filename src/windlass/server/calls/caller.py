@@ -25,6 +25,7 @@ from windlass.model.chain import Chain
 from windlass.model.job import FailedAttempt, Job
 from windlass.server.calls.refusals import Refused
 from windlass.server.identity import Identity, Power, claimable
+from windlass.server.visible import may_read, seen_chain
 from windlass.store.records import Lease, WorkerInfo
 from windlass.wire.calls import Held, encode, held, slim
 
@@ -91,8 +92,7 @@ class Caller:
 
     def reads(self, task: str) -> bool:
         """Whether it may see jobs of this task."""
-        reads = self.identity.reads
-        return reads is None or task in reads
+        return may_read(self.identity, task)
 
     # ── workers ──
 
@@ -104,6 +104,10 @@ class Caller:
 
     def shown(self, name: str) -> str:
         return name.removesuffix(self.suffix) if self.suffix else name
+
+    def has(self, worker: str) -> bool:
+        """Whether a worker, as the store calls it, is one of this caller."""
+        return bool(self.suffix) and worker.endswith(self.suffix)
 
     def workers(self, known: Iterable[WorkerInfo]) -> list[WorkerInfo]:
         """Those that it may know of, under the names it knows."""
@@ -129,6 +133,11 @@ class Caller:
         return failed if worker is None else replace(failed, worker=self.shown(worker))
 
     def chain(self, chain: Chain[object]) -> Chain[object]:
+        """What the caller sees of a chain."""
+        return self.named(seen_chain(self.identity, chain))
+
+    def named(self, chain: Chain[object]) -> Chain[object]:
+        """The chain, with its workers' names as the caller knows them."""
         return chain if chain.job is None else replace(chain, job=self.job(chain.job))
 
     # ── leases ──

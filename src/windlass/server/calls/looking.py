@@ -118,12 +118,17 @@ def _readable(desk: Desk, jobs: Sequence[Job]) -> list[Job]:
 
 
 async def blockers(desk: Desk, asked: calls.OneJob) -> list[Chain[Any]]:
-    """What a job waited for is its own to know, whatever tasks those chains are of."""
-    tenant = desk.caller.tenant(asked.tenant)
-    is_limited = desk.caller.identity.reads is not None
-    if is_limited and _seen(desk, await desk.store.get(asked.job_id, tenant)) is None:
-        return []
-    return [desk.caller.chain(chain) for chain in await desk.store.blockers(asked.job_id, tenant)]
+    """What a job waited for is its own to know while it runs: a worker's own job is shown these
+    chains whatever tasks they are of, as its lease shows them."""
+    caller, tenant = desk.caller, desk.caller.tenant(asked.tenant)
+    show = caller.chain
+    if caller.identity.reads is not None:
+        job = await desk.store.get(asked.job_id, tenant)
+        if _seen(desk, job) is None:
+            return []
+        if job is not None and job.locked_by is not None and caller.has(job.locked_by):
+            show = caller.named
+    return [show(chain) for chain in await desk.store.blockers(asked.job_id, tenant)]
 
 
 # ── what there is beside them ──

@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from windlass.errors import ValidationError
 from windlass.server.calls.desk import Desk, Given
 from windlass.server.calls.refusals import Stopping
+from windlass.server.visible import require_own
 from windlass.store.port import Lifeline, WorkStore
 from windlass.store.records import (
     ClaimRequest,
     Complete,
     Lease,
     LostReason,
+    NewJob,
     Outcome,
     Renewal,
     Settled,
@@ -71,6 +73,7 @@ async def settle(desk: Desk, asked: calls.Settle) -> list[Settled]:
             continue
         if isinstance(outcome, Complete):
             desk.checks.completion(outcome, desk.caller)
+            await require_own(desk.caller.identity, desk.store, _added(outcome))
         known.append((lease, outcome))
         places.append(place)
     answers = [_MISSING] * len(asked.settlements)
@@ -79,6 +82,12 @@ async def settle(desk: Desk, asked: calls.Settle) -> list[Settled]:
         for place, answer in zip(places, settled, strict=True):
             answers[place] = answer
     return answers
+
+
+def _added(outcome: Complete) -> list[NewJob]:
+    """The jobs that a completion adds."""
+    starts = [chain.job for chain in outcome.starts]
+    return starts if outcome.next is None else [*starts, outcome.next]
 
 
 async def note(desk: Desk, asked: calls.NoteOf) -> Verdict:

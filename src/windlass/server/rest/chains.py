@@ -19,6 +19,8 @@ from windlass.server.rest.problems import Kind, Refused
 from windlass.server.rest.reading import Either
 from windlass.server.rest.routes import BULK, Answer, Nothing, Reply, Routes
 from windlass.server.rest.specs import ChainSpec, NextSpec, Task
+from windlass.server.visible import require_own, seen_chain
+from windlass.server.visible import started as answered
 from windlass.store.records import NewChain
 
 routes = Routes("chains")
@@ -105,7 +107,8 @@ async def start_chains(call: Call[Nothing, ChainSpec | ChainSpecs]) -> Reply:
             raise blamed(error, place_of(number, of)) from None
     keep(call.service, [chain.job for chain in new])
     try:
-        started = await call.service.store.start_chains(new)
+        await require_own(call.identity, call.service.store, [chain.job for chain in new])
+        started = answered(call.identity, await call.service.store.start_chains(new))
     except ChainNotFoundError as error:
         raise Refused(Kind.INVALID, str(error), field="blockers") from None
     if isinstance(body, ChainSpecs):
@@ -131,7 +134,7 @@ async def list_chains(call: Call[ChainPage, None]) -> Chains:
     elif not call.may_read(query.task):
         return Chains([])
     found = await call.seen.list_chains(**msgspec.structs.asdict(query))
-    shown = [_shown(call, chain) for chain in found]
+    shown = [seen_chain(call.identity, chain) for chain in found]
     return Chains(shown, cursor([chain.id for chain in found], query.limit))
 
 
@@ -141,14 +144,7 @@ async def get_chain(call: Call[Nothing, None]) -> AnyChain:
     chain = await call.seen.get_chain(call.id)
     if chain is None or not call.may_read(chain.task):
         raise ChainNotFoundError([call.id])
-    return _shown(call, chain)
-
-
-def _shown(call: Call[Any, Any], chain: AnyChain) -> AnyChain:
-    """The chain without a job that the caller does not see."""
-    if chain.job is None or call.may_read(chain.job.task):
-        return chain
-    return msgspec.structs.replace(chain, job=None)
+    return seen_chain(call.identity, chain)
 
 
 @routes.post(

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from windlass.client.showing import ShownJob, show_job, with_blockers
+from windlass.client.showing import ShownJob
 from windlass.model.job import Job, JobState
 from windlass.server.identity import Power
 from windlass.server.rest.answers import Jobs, cursor
@@ -76,10 +76,10 @@ async def list_jobs(call: Call[Page, None]) -> Jobs:
 )
 async def get_job(call: Call[Nothing, None]) -> ShownJob:
     """Get a job with everything that is known of it."""
-    job = await show_job(call.seen, call.id)
+    job = await call.seen.get_job(call.id)
     if job is None or not call.may_read(job.task):
         raise no_job(call.id)
-    return job
+    return await call.shown(job)
 
 
 @routes.get(
@@ -98,14 +98,14 @@ async def get_job_result(call: Call[Wait, None]) -> Reply:
     The answer is the job: with its output if it has completed, with its error if it failed. 409
     where a job is not kept once it completes, so that there is nothing to wait for.
     """
-    id, seen = call.id, call.seen
+    id = call.id
     job = await _visible(call, id)
     if call.query.wait and not job.state.is_final:
         async with Caller(call.request) as caller:
             await caller.wait(call.results.wait(id, call.query.wait))
         job = await _visible(call, id)
     status = 200 if job.state.is_final else 202
-    return Reply(await with_blockers(seen, job), status)
+    return Reply(await call.shown(job), status)
 
 
 async def _visible(call: Call[Wait, None], id: int) -> Job:
