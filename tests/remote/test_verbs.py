@@ -34,6 +34,7 @@ from windlass.store.records import (
     ChainFilter,
     ClaimRequest,
     Complete,
+    Fail,
     JobFilter,
     Lease,
     LostReason,
@@ -539,5 +540,63 @@ async def _adds_for_some_tasks(served: Serving, text: str) -> None:
         with pytest.raises(ChainNotFoundError):
             next_job = NewJob("a", blockers=(chain.id,))
             await store.settle([(lease, Complete(next=next_job))])
+    finally:
+        await store.close()
+
+
+@_each
+async def test_ends_and_notes_from_a_client_that_checks_nothing_are_checked(
+    served: Serving,
+) -> None:
+    store = served.remote(_text(served, Role.WORKER))
+    await store.open()
+    try:
+        await store.enqueue([NewJob("t", keep=60.0)] * 2)
+        lease, other = await _claim(store)
+        bad: list[Complete | Fail] = [
+            Complete("{not json"),
+            Complete('"\\u0000"'),
+            Complete(keep=-1.0),
+            Fail("e", delay=-1.0),
+            Fail("e", payload="{"),
+            Fail("e", run_at=-5),
+        ]
+        settled = await store.settle([(lease, outcome) for outcome in bad])
+        assert {each.verdict for each in settled} == {Verdict.REFUSED}
+        for note in (Note("{"), Note('[2,""]'), Note(entry="{"), Note(entry=f'"{"x" * 20_000}"')):
+            with pytest.raises(ValidationError):
+                await store.note(lease, note)
+        assert await store.note(lease, Note('[0.5,"half"]', '{"a":1}')) is Verdict.APPLIED
+        both: list[tuple[Lease, Complete | Fail]] = [
+            (lease, Fail("e" * 100_000, final=True)),
+            (other, Complete("[1]")),
+        ]
+        assert {each.verdict for each in await store.settle(both)} == {Verdict.APPLIED}
+        job = await store.get(lease.job_id)
+        assert job is not None and len(job.last_error or "") < 20_000
+    finally:
+        await store.close()
+
+
+def test_an_admin_adds_to_its_own_tenant_unless_it_names_one() -> None:
+    text, known = token("boss", Role.ADMIN, tenant=MINE)
+    with serving("memory://", tokens={text: known}) as served:
+        asyncio.run(_adds_as_admin(served, text))
+
+
+async def _adds_as_admin(served: Serving, text: str) -> None:
+    store = served.remote(text)
+    await store.open()
+    try:
+        own, named = await store.enqueue([NewJob("t"), NewJob("t", tenant=OTHER)])
+        assert (own.tenant, named.tenant) == (MINE, OTHER)
+        await store.enqueue([NewJob("t", key="k")])
+        assert await store.get_by_key("k") is not None
+        [there] = await served.store.enqueue([NewJob("d")])
+        [lease] = await store.claim(ClaimRequest("w", ("d",), 1))
+        [settled] = await store.settle([(lease, Complete(next=NewJob("next")))])
+        assert settled.verdict is Verdict.APPLIED
+        [after] = await store.find(JobFilter(task="next"))
+        assert (after.tenant, after.chain) == (None, there.id), "of the tenant of its chain"
     finally:
         await store.close()

@@ -61,9 +61,10 @@ class Caller:
         return asked if self.is_admin else self.own(asked)
 
     def own(self, asked: str | None) -> str:
-        """The tenant that a name, or a new job, belongs to."""
+        """The tenant that a name, or a new job, belongs to: the caller's own where none is named,
+        and on the wire the default one has no name."""
         if self.is_admin:
-            return asked or ""
+            return asked or self.identity.tenant
         if asked and asked != self.identity.tenant:
             raise Refused(
                 f"the token {self.identity.name!r} is for one tenant, and not for {asked!r}; ask"

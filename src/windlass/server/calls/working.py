@@ -67,6 +67,7 @@ def _lease(seconds: float) -> float:
 async def settle(desk: Desk, asked: calls.Settle) -> list[Settled]:
     known: list[tuple[Lease, Outcome]] = []
     places: list[int] = []
+    answers = [_MISSING] * len(asked.settlements)
     for place, ended in enumerate(asked.settlements):
         lease, outcome = desk.caller.take_back(ended.lease), ended.outcome
         if lease is None:
@@ -74,9 +75,13 @@ async def settle(desk: Desk, asked: calls.Settle) -> list[Settled]:
         if isinstance(outcome, Complete):
             desk.checks.completion(outcome, desk.caller)
             await require_own(desk.caller.identity, desk.store, _added(outcome))
+        try:
+            outcome = desk.checks.outcome(outcome)
+        except ValidationError as error:  # the others of this call are good nevertheless
+            answers[place] = Settled(Verdict.REFUSED, reason=str(error))
+            continue
         known.append((lease, outcome))
         places.append(place)
-    answers = [_MISSING] * len(asked.settlements)
     if known:
         settled = await desk.writers.settlements.add(known)
         for place, answer in zip(places, settled, strict=True):
@@ -91,6 +96,7 @@ def _added(outcome: Complete) -> list[NewJob]:
 
 
 async def note(desk: Desk, asked: calls.NoteOf) -> Verdict:
+    desk.checks.note(asked.note)
     lease = desk.caller.take_back(asked.lease)
     return Verdict.MISSING if lease is None else await desk.store.note(lease, asked.note)
 
