@@ -32,6 +32,9 @@ MOST_CLAIMED = 20_000
 LONGEST_LEASE = 86_400.0
 LIFELINES = 4
 """Renewals that are made at a time, for all workers of this server."""
+LEAST_LEASE = 2.0
+"""A lifeline answers within a third of the lease that it was last asked for, or gives up: one that
+many workers share is not asked for less. What a client gives up, by a lease of 0, ends then."""
 _MISSING = Settled(Verdict.MISSING)
 
 
@@ -128,7 +131,7 @@ class Renewals:
             for given, seconds in asked.extend
             if (lease := caller.take_back(given)) is not None
         ]
-        worker, seconds = caller.worker(asked.worker), _lease(asked.lease)
+        worker, seconds = caller.worker(asked.worker), max(_lease(asked.lease), LEAST_LEASE)
         leases, foreign = _sorted(desk, asked.leases)
         answer = await self._ask(lambda line: line.renew(worker, seconds, leases, extend))
         return _with(answer, foreign)
