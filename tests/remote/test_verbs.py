@@ -600,3 +600,19 @@ async def _adds_as_admin(served: Serving, text: str) -> None:
         assert (after.tenant, after.chain) == (None, there.id), "of the tenant of its chain"
     finally:
         await store.close()
+
+
+@_each
+async def test_a_page_has_at_least_one_place(served: Serving) -> None:
+    store = served.remote(_text(served, Role.WORKER))
+    await store.open()
+    try:
+        await store.enqueue([NewJob("t")] * 3)
+        for limit in (0, -1):
+            with pytest.raises(ValidationError, match="limit"):
+                await store.find(JobFilter(limit=limit))
+            with pytest.raises(ValidationError, match="limit"):
+                await store.find_chains(ChainFilter(limit=limit))
+        assert len(await store.find(JobFilter(limit=2))) == 2
+    finally:
+        await store.close()

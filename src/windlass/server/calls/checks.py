@@ -67,7 +67,8 @@ class JobChecks:
                 names.check_seconds(keep, "keep")
                 return outcome
             case Fail(payload=payload, run_at=run_at):
-                names.check_seconds(outcome.delay, "delay")
+                if not 0 <= outcome.delay * 1e6 < 2**62:
+                    raise ValidationError("delay must be at least 0", field="delay")
                 names.check_max_attempts(outcome.max_attempts)
                 if payload is not None:
                     payloads.encode_value(payloads.decode(payload), limit=self._max_payload)

@@ -11,8 +11,9 @@ from windlass.errors import ChainNotFoundError, ValidationError
 from windlass.model.chain import Chain, ChainState, Next
 from windlass.model.job import JobSpec
 from windlass.server.identity import Power
+from windlass.server.pages import page
 from windlass.server.rest.adding import KEY
-from windlass.server.rest.answers import Chains, cursor
+from windlass.server.rest.answers import Chains
 from windlass.server.rest.call import Call
 from windlass.server.rest.preparing import MOST, blamed, check_address, keep, place_of, require_few
 from windlass.server.rest.problems import Kind, Refused
@@ -133,9 +134,13 @@ async def list_chains(call: Call[ChainPage, None]) -> Chains:
         call.require_all_tasks("chains, unless `task` names one,")
     elif not call.may_read(query.task):
         return Chains([])
-    found = await call.seen.list_chains(**msgspec.structs.asdict(query))
-    shown = [seen_chain(call.identity, chain) for chain in found]
-    return Chains(shown, cursor([chain.id for chain in found], query.limit))
+
+    async def some(after: int | None, limit: int) -> list[AnyChain]:
+        words = {**msgspec.structs.asdict(query), "after": after, "limit": limit}
+        return await call.seen.list_chains(**words)
+
+    found, more = await page(some, query.after, query.limit)
+    return Chains([seen_chain(call.identity, chain) for chain in found], more)
 
 
 @routes.get("/v1/chains/{id}", Power.READ, answers=_ONE, problems=(Kind.NOT_FOUND,))

@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from windlass.client.showing import ShownJob, shown, with_blockers
 from windlass.server.identity import Power, claimable
+from windlass.server.pages import that_fit
 from windlass.server.rest.call import Call
 from windlass.server.rest.gone import Caller, until
 from windlass.server.rest.jobs import LONGEST_WAIT
@@ -100,6 +101,10 @@ async def claim_jobs(call: Call[Nothing, ClaimCall]) -> Claims:
     async with Caller(call.request) as caller:
         leases = await want.claim(caller)
         try:
+            count = that_fit(leases)
+            leases, too_many = leases[:count], leases[count:]
+            if too_many:
+                await want.release(too_many)
             jobs = [await _job(call, lease) for lease in leases]
             if leases and await caller.is_gone():
                 raise Gone
