@@ -16,7 +16,13 @@ import msgspec
 import pytest
 
 from tests.remote.serving import ADMIN, Serving, serving, token
-from windlass.errors import ConfigError, StoreError, ValidationError, WindlassError
+from windlass.errors import (
+    ChainNotFoundError,
+    ConfigError,
+    StoreError,
+    ValidationError,
+    WindlassError,
+)
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
 from windlass.server.calls.table import rules
@@ -28,6 +34,7 @@ from windlass.store.records import (
     ChainFilter,
     ClaimRequest,
     Complete,
+    Fail,
     JobFilter,
     Lease,
     LostReason,
@@ -481,5 +488,131 @@ async def _some_tasks(served: Serving, text: str) -> None:
         assert await store.claim(ClaimRequest("w", ("a", "c"), 10)) == []
         with pytest.raises(StoreError, match="it is for: a, b"):
             await store.claim(ClaimRequest("w", ("c",), 10))
+    finally:
+        await store.close()
+
+
+@_each
+async def test_jobs_of_windlass_itself_are_not_claimed(served: Serving) -> None:
+    store = served.remote(_text(served, Role.WORKER))
+    await store.open()
+    try:
+        await served.store.enqueue([NewJob("windlass.webhook", tenant=MINE)])
+        await store.enqueue([NewJob("t")])
+        with pytest.raises(StoreError, match="Windlass's own"):
+            await store.claim(ClaimRequest("w", ("windlass.webhook",), 10))
+        leases = await store.claim(ClaimRequest("w", ("windlass.webhook", "t"), 10))
+        assert [lease.task for lease in leases] == ["t"]
+    finally:
+        await store.close()
+
+
+def test_a_worker_of_some_tasks_learns_nothing_of_others_by_adding() -> None:
+    text, known = token("w", Role.WORKER, tasks=("a",))
+    with serving("memory://", tokens={text: known}) as served:
+        asyncio.run(_adds_for_some_tasks(served, text))
+
+
+async def _adds_for_some_tasks(served: Serving, text: str) -> None:
+    store = served.remote(text)
+    await store.open()
+    try:
+        [chain] = await served.store.start_chains([NewChain(job=NewJob("c", "[1]"), key="c")])
+        [held] = await served.store.enqueue([NewJob("c", "[1]", key="k")])
+        [job] = await served.store.enqueue([NewJob("a", blockers=(chain.id,))])
+        with pytest.raises(ChainNotFoundError):
+            await store.enqueue([NewJob("a", blockers=(chain.id,))])
+        with pytest.raises(ValidationError, match="key"):
+            await store.enqueue([NewJob("a", key="k")])
+        with pytest.raises(ChainNotFoundError):
+            await store.start_chains([NewChain(job=NewJob("a", blockers=(chain.id,)))])
+        [same] = await store.start_chains([NewChain(job=NewJob("a"), key="c")])
+        [blocker] = await store.blockers(job.id)
+        assert same.id == blocker.id == chain.id
+        assert same.payload is same.job is blocker.payload is blocker.job is None
+        assert (await served.store.get(held.id)) == held
+        # A worker's own job is shown what it waited for.
+        [first] = await served.store.claim(ClaimRequest("x", ("c",), 1))
+        await served.store.settle([(first, Complete(output="[2]"))])
+        [lease] = await store.claim(ClaimRequest("w", ("a",), 1))
+        [shown] = await store.blockers(lease.job_id)
+        assert shown.output == [2]
+        with pytest.raises(ChainNotFoundError):
+            next_job = NewJob("a", blockers=(chain.id,))
+            await store.settle([(lease, Complete(next=next_job))])
+    finally:
+        await store.close()
+
+
+@_each
+async def test_ends_and_notes_from_a_client_that_checks_nothing_are_checked(
+    served: Serving,
+) -> None:
+    store = served.remote(_text(served, Role.WORKER))
+    await store.open()
+    try:
+        await store.enqueue([NewJob("t", keep=60.0)] * 2)
+        lease, other = await _claim(store)
+        bad: list[Complete | Fail] = [
+            Complete("{not json"),
+            Complete('"\\u0000"'),
+            Complete(keep=-1.0),
+            Fail("e", delay=-1.0),
+            Fail("e", payload="{"),
+            Fail("e", run_at=-5),
+        ]
+        settled = await store.settle([(lease, outcome) for outcome in bad])
+        assert {each.verdict for each in settled} == {Verdict.REFUSED}
+        for note in (Note("{"), Note('[2,""]'), Note(entry="{"), Note(entry=f'"{"x" * 20_000}"')):
+            with pytest.raises(ValidationError):
+                await store.note(lease, note)
+        assert await store.note(lease, Note('[0.5,"half"]', '{"a":1}')) is Verdict.APPLIED
+        both: list[tuple[Lease, Complete | Fail]] = [
+            (lease, Fail("e" * 100_000, final=True)),
+            (other, Complete("[1]")),
+        ]
+        assert {each.verdict for each in await store.settle(both)} == {Verdict.APPLIED}
+        job = await store.get(lease.job_id)
+        assert job is not None and len(job.last_error or "") < 20_000
+    finally:
+        await store.close()
+
+
+def test_an_admin_adds_to_its_own_tenant_unless_it_names_one() -> None:
+    text, known = token("boss", Role.ADMIN, tenant=MINE)
+    with serving("memory://", tokens={text: known}) as served:
+        asyncio.run(_adds_as_admin(served, text))
+
+
+async def _adds_as_admin(served: Serving, text: str) -> None:
+    store = served.remote(text)
+    await store.open()
+    try:
+        own, named = await store.enqueue([NewJob("t"), NewJob("t", tenant=OTHER)])
+        assert (own.tenant, named.tenant) == (MINE, OTHER)
+        await store.enqueue([NewJob("t", key="k")])
+        assert await store.get_by_key("k") is not None
+        [there] = await served.store.enqueue([NewJob("d")])
+        [lease] = await store.claim(ClaimRequest("w", ("d",), 1))
+        [settled] = await store.settle([(lease, Complete(next=NewJob("next")))])
+        assert settled.verdict is Verdict.APPLIED
+        [after] = await store.find(JobFilter(task="next"))
+        assert (after.tenant, after.chain) == (None, there.id), "of the tenant of its chain"
+    finally:
+        await store.close()
+
+
+@_each
+async def test_a_page_has_at_least_one_place(served: Serving) -> None:
+    store = served.remote(_text(served, Role.WORKER))
+    await store.open()
+    try:
+        await store.enqueue([NewJob("t")] * 3)
+        for limit in (0, -1):
+            with pytest.raises(ValidationError, match="limit"):
+                await store.find(JobFilter(limit=limit))
+            with pytest.raises(ValidationError, match="limit"):
+                await store.find_chains(ChainFilter(limit=limit))
+        assert len(await store.find(JobFilter(limit=2))) == 2
     finally:
         await store.close()

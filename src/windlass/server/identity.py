@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from windlass.model.job import DEFAULT_TENANT
+from windlass.model.names import RESERVED
 
 
 class Role(StrEnum):
@@ -74,6 +75,22 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     def reads(self) -> tuple[str, ...] | None:
         """The tasks whose jobs it reads, None for all."""
         return self.tasks if self.roles == {Role.WORKER} else None
+
+
+def claimable(identity: Identity, asked: Iterable[str] | None) -> tuple[str, ...] | None:
+    """The tasks among these whose jobs a caller may claim, each once; None, asked or answered, is
+    every task. The jobs that Windlass adds for itself are the server's own to run: no token claims
+    them, whatever it names."""
+    allowed = identity.tasks
+    if asked is None:
+        asked = allowed
+    if asked is None:
+        return None
+    return tuple(
+        task
+        for task in dict.fromkeys(asked)
+        if (allowed is None or task in allowed) and not task.startswith(RESERVED)
+    )
 
 
 def roles_of(names: Iterable[str]) -> frozenset[Role]:

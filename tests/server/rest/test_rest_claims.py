@@ -12,7 +12,7 @@ import pytest
 
 from tests.server.rest.kit import HERE, Kit, counted, problem, served
 from windlass import JobState
-from windlass.store.records import ClaimRequest, Lease
+from windlass.store.records import ClaimRequest, Lease, NewJob
 
 Body = dict[str, Any]
 
@@ -329,5 +329,18 @@ def test_a_server_that_stops_hands_out_nothing_more() -> None:
         assert answer.headers["retry-after"] == "1"
         problem(await kit.caller().get("/readyz"), 503, "unavailable")
         assert (await kit.caller().get("/healthz")).status_code == 200
+
+    served(check)
+
+
+def test_jobs_of_windlass_itself_are_not_claimed() -> None:
+    async def check(kit: Kit) -> None:
+        worker = await kit.as_role("worker")
+        ours = NewJob("windlass.webhook")
+        await kit.store.enqueue([ours, NewJob("mail")])
+        answer = await worker.post("/v1/claims", json={"tasks": ["windlass.webhook"]})
+        problem(answer, 403, "forbidden", "tasks")
+        claims = await claim(worker, tasks=["windlass.webhook", "mail"], count=10)
+        assert [each["job"]["task"] for each in claims] == ["mail"]
 
     served(check)

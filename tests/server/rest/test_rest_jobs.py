@@ -375,3 +375,32 @@ def test_a_stopping_server_answers_those_who_wait() -> None:
         assert (await waiting).status_code == 202
 
     served(check)
+
+
+def test_a_worker_of_some_tasks_learns_nothing_of_others_by_adding() -> None:
+    async def check(kit: Kit) -> None:
+        boss, mine = await kit.as_role("operator"), await kit.as_role("worker", tasks=("mail",))
+        secret = {"payload": {"secret": 1}}
+        chain = (await boss.post("/v1/chains", json={"task": "pay", "key": "c", **secret})).json()
+        await boss.post("/v1/jobs", json={"task": "pay", "key": "k", **secret})
+        for path in ("/v1/jobs", "/v1/chains"):
+            answer = await mine.post(path, json={"task": "mail", "blockers": [chain["id"]]})
+            problem(answer, 400, "invalid", "blockers")
+        for mode in ("replace", "unsafe_dedupe"):
+            answer = await mine.post(
+                "/v1/jobs", json={"task": "mail", "key": "k", "key_mode": mode}
+            )
+            problem(answer, 400, "invalid", "key")
+        again = (await mine.post("/v1/chains", json={"task": "mail", "key": "c"})).json()
+        assert (again["id"], again["state"], again["deduplicated"]) == (chain["id"], "open", True)
+        assert again["payload"] is None and again["job"] is None
+        job = (await boss.post("/v1/jobs", json={"task": "mail", "blockers": [chain["id"]]})).json()
+        assert job["blockers"][0]["payload"] == {"secret": 1}
+        for path in (f"/v1/jobs/{job['id']}", f"/v1/jobs/{job['id']}/result"):
+            [seen] = (await mine.get(path)).json()["blockers"]
+            assert (seen["id"], seen["state"], seen["payload"]) == (chain["id"], "open", None)
+            assert seen["job"] is None
+        own = (await mine.post("/v1/jobs", json={"task": "mail", "key": "m", **secret})).json()
+        assert own["payload"] == {"secret": 1}
+
+    served(check)

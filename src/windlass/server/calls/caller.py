@@ -24,7 +24,8 @@ from msgspec.structs import replace
 from windlass.model.chain import Chain
 from windlass.model.job import FailedAttempt, Job
 from windlass.server.calls.refusals import Refused
-from windlass.server.identity import Identity, Power
+from windlass.server.identity import Identity, Power, claimable
+from windlass.server.visible import may_read, seen_chain
 from windlass.store.records import Lease, WorkerInfo
 from windlass.wire.calls import Held, encode, held, slim
 
@@ -60,9 +61,10 @@ class Caller:
         return asked if self.is_admin else self.own(asked)
 
     def own(self, asked: str | None) -> str:
-        """The tenant that a name, or a new job, belongs to."""
+        """The tenant that a name, or a new job, belongs to: the caller's own where none is named,
+        and on the wire the default one has no name."""
         if self.is_admin:
-            return asked or ""
+            return asked or self.identity.tenant
         if asked and asked != self.identity.tenant:
             raise Refused(
                 f"the token {self.identity.name!r} is for one tenant, and not for {asked!r}; ask"
@@ -80,21 +82,18 @@ class Caller:
 
     def claims(self, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """The tasks among these whose jobs it may take; StoreError if there is none."""
-        allowed = self.identity.tasks
-        if allowed is None or self.is_admin:
-            return asked
-        chosen = allowed if asked is None else tuple(task for task in asked if task in allowed)
-        if not chosen:
+        chosen = claimable(self.identity, asked)
+        if asked != () and chosen == ():
+            allowed = ", ".join(self.identity.tasks or ("every task but Windlass's own",))
             raise Refused(
                 f"the token {self.identity.name!r} is for other tasks than this worker has; it is"
-                f" for: {', '.join(allowed)}"
+                f" for: {allowed}"
             )
         return chosen
 
     def reads(self, task: str) -> bool:
         """Whether it may see jobs of this task."""
-        reads = self.identity.reads
-        return reads is None or task in reads
+        return may_read(self.identity, task)
 
     # ── workers ──
 
@@ -106,6 +105,10 @@ class Caller:
 
     def shown(self, name: str) -> str:
         return name.removesuffix(self.suffix) if self.suffix else name
+
+    def has(self, worker: str) -> bool:
+        """Whether a worker, as the store calls it, is one of this caller."""
+        return bool(self.suffix) and worker.endswith(self.suffix)
 
     def workers(self, known: Iterable[WorkerInfo]) -> list[WorkerInfo]:
         """Those that it may know of, under the names it knows."""
@@ -131,6 +134,11 @@ class Caller:
         return failed if worker is None else replace(failed, worker=self.shown(worker))
 
     def chain(self, chain: Chain[object]) -> Chain[object]:
+        """What the caller sees of a chain."""
+        return self.named(seen_chain(self.identity, chain))
+
+    def named(self, chain: Chain[object]) -> Chain[object]:
+        """The chain, with its workers' names as the caller knows them."""
         return chain if chain.job is None else replace(chain, job=self.job(chain.job))
 
     # ── leases ──

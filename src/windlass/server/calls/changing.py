@@ -9,6 +9,7 @@ from windlass.model import names
 from windlass.model.chain import Chain
 from windlass.model.job import Job
 from windlass.model.outcome import clip
+from windlass.server import visible
 from windlass.server.calls.desk import Desk
 from windlass.store.records import Reaped
 from windlass.store.schedules import Fired, KnownSchedule
@@ -21,16 +22,21 @@ async def enqueue(desk: Desk, asked: calls.Enqueue) -> list[Job]:
     desk.checks.jobs(asked.jobs, desk.caller)
     if not asked.jobs:
         return []
+    await visible.require_own(desk.caller.identity, desk.store, asked.jobs)
     if all(new.key is None for new in asked.jobs):
         added: Sequence[Job] = await desk.writers.jobs.add(asked.jobs)
     else:  # an open transaction may hold a key, and only the call that adds it should wait
         added = await desk.store.enqueue(asked.jobs)
-    return [desk.caller.job(job) for job in added]
+    shown = visible.added(desk.caller.identity, asked.jobs, added)
+    return [desk.caller.job(job) for job in shown]
 
 
 async def start_chains(desk: Desk, asked: calls.StartChains) -> list[Chain[Any]]:
     desk.checks.chains(asked.chains, desk.caller)
-    return _chains(desk, await desk.store.start_chains(asked.chains))
+    identity = desk.caller.identity
+    await visible.require_own(identity, desk.store, [chain.job for chain in asked.chains])
+    started = visible.started(identity, await desk.store.start_chains(asked.chains))
+    return [desk.caller.named(chain) for chain in started]
 
 
 async def register(desk: Desk, asked: calls.Register) -> list[KnownSchedule]:
@@ -43,6 +49,7 @@ async def register(desk: Desk, asked: calls.Register) -> list[KnownSchedule]:
 async def fire(desk: Desk, asked: calls.Fire) -> Fired:
     tenant = desk.caller.own(asked.tenant)
     desk.checks.jobs(asked.jobs, desk.caller)
+    await visible.require_own(desk.caller.identity, desk.store, asked.jobs)
     return await desk.store.fire(asked.identifier, asked.expected, asked.until, asked.jobs, tenant)
 
 

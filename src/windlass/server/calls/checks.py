@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
+import msgspec
+from msgspec.structs import replace
+
 from windlass.clock import to_micros
 from windlass.errors import InstantError, TaskNameError, ValidationError
 from windlass.model import names
 from windlass.model import payload as payloads
+from windlass.model.outcome import clip
 from windlass.server.calls.caller import Caller
-from windlass.store.records import Complete, NewChain, NewJob
+from windlass.store.records import Complete, Fail, NewChain, NewJob, Note, Outcome
 from windlass.store.webhooks import address_of
+from windlass.tasks.context import MAX_ENTRY
 
 _LAST = to_micros(datetime(9999, 1, 1, tzinfo=UTC))
 
@@ -39,10 +44,52 @@ class JobChecks:
             self._job(chain.job, caller)
 
     def completion(self, completion: Complete, caller: Caller) -> None:
-        """What a completion stores beside the output: the next job, and chains that start."""
+        """What a completion stores beside the output: the next job, and chains that start. They
+        are of the tenant of the chain, or of the job, that goes on; an admin's may be any."""
+        jobs = [chain.job for chain in completion.starts]
+        if completion.next is not None:
+            jobs.append(completion.next)
+        named = [new.tenant for new in jobs]
         self.chains(completion.starts, caller)
         if completion.next is not None:
             self._job(completion.next, caller)
+        if caller.is_admin:
+            for new, tenant in zip(jobs, named, strict=True):
+                new.tenant = tenant
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """What a store may write of an end. ValidationError for what no worker of ours sends."""
+        match outcome:
+            case Complete(output=output, keep=keep):
+                if output is not None:
+                    value = payloads.decode(output, field="output")
+                    payloads.encode_value(value, limit=self._max_payload, field="output")
+                names.check_seconds(keep, "keep")
+                return outcome
+            case Fail(payload=payload, run_at=run_at):
+                if not 0 <= outcome.delay * 1e6 < 2**62:
+                    raise ValidationError("delay must be at least 0", field="delay")
+                names.check_max_attempts(outcome.max_attempts)
+                if payload is not None:
+                    payloads.encode_value(payloads.decode(payload), limit=self._max_payload)
+                _instant(run_at)
+                return replace(outcome, error=clip(outcome.error))
+            case _:
+                return outcome
+
+    def note(self, note: Note) -> None:
+        """ValidationError for what is no note of a job."""
+        if note.progress is not None:
+            try:
+                progress = msgspec.json.decode(note.progress, type=tuple[float, str])
+            except msgspec.MsgspecError as error:
+                raise ValidationError(f"progress: {error}", field="progress") from None
+            if not 0.0 <= progress[0] <= 1.0:
+                raise ValidationError("progress lies between 0 and 1", field="progress")
+            payloads.encode_value(progress, field="progress")
+        if note.entry is not None:
+            entry = payloads.decode(note.entry, field="entry")
+            payloads.encode_value(entry, limit=MAX_ENTRY, field="entry")
 
     def _job(self, new: NewJob, caller: Caller) -> None:
         if names.check_task(new.task).startswith(names.RESERVED):
@@ -65,14 +112,18 @@ class JobChecks:
         new.tenant = caller.own(new.tenant)
         new.is_strict = int(bool(new.is_strict))
         _span(new.delay, "delay")
-        if new.run_at is not None and not 0 <= new.run_at <= _LAST:
-            raise InstantError("run_at must lie between 1970 and 9999", field="run_at")
+        _instant(new.run_at)
 
     def _meta(self, text: str) -> None:
         value = payloads.decode(text, field="meta")
         payloads.encode_value(value, limit=payloads.MAX_META, field="meta")
         if (url := address_of(text)) is not None:
             self._check_webhook(url)
+
+
+def _instant(run_at: int | None) -> None:
+    if run_at is not None and not 0 <= run_at <= _LAST:
+        raise InstantError("run_at must lie between 1970 and 9999", field="run_at")
 
 
 def _span(micros: int, field: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from windlass.model import names
 from windlass.model.chain import Chain
 from windlass.model.job import Job, JobState
 from windlass.server.calls.desk import Desk
 from windlass.server.calls.refusals import Refused
+from windlass.server.pages import Listed, page
 from windlass.store.records import Capabilities, ChainFilter, JobFilter, Paused, WorkerInfo
 from windlass.store.schedules import KnownSchedule
 from windlass.wire import calls
@@ -57,12 +59,7 @@ def _seen(desk: Desk, job: Job | None) -> Job | None:
 
 
 async def find(desk: Desk, asked: calls.Find) -> list[Job]:
-    wanted = replace(
-        asked.wanted,
-        tenant=desk.caller.tenant(asked.wanted.tenant),
-        limit=min(asked.wanted.limit, MOST_LISTED),
-    )
-    return [desk.caller.job(job) for job in await _of_tasks(desk, wanted, desk.store.find)]
+    return [desk.caller.job(job) for job in await _page(desk, asked.wanted, desk.store.find)]
 
 
 async def counts(desk: Desk, asked: calls.Seen) -> dict[JobState, int]:
@@ -94,12 +91,7 @@ async def _reads_chain(desk: Desk, chain: Chain[Any], tenant: str | None) -> boo
 
 
 async def find_chains(desk: Desk, asked: calls.FindChains) -> list[Chain[Any]]:
-    wanted = replace(
-        asked.wanted,
-        tenant=desk.caller.tenant(asked.wanted.tenant),
-        limit=min(asked.wanted.limit, MOST_LISTED),
-    )
-    chains = await _of_tasks(desk, wanted, desk.store.find_chains)
+    chains = await _page(desk, asked.wanted, desk.store.find_chains)
     return [desk.caller.chain(chain) for chain in chains]
 
 
@@ -118,12 +110,17 @@ def _readable(desk: Desk, jobs: Sequence[Job]) -> list[Job]:
 
 
 async def blockers(desk: Desk, asked: calls.OneJob) -> list[Chain[Any]]:
-    """What a job waited for is its own to know, whatever tasks those chains are of."""
-    tenant = desk.caller.tenant(asked.tenant)
-    is_limited = desk.caller.identity.reads is not None
-    if is_limited and _seen(desk, await desk.store.get(asked.job_id, tenant)) is None:
-        return []
-    return [desk.caller.chain(chain) for chain in await desk.store.blockers(asked.job_id, tenant)]
+    """What a job waited for is its own to know while it runs: a worker's own job is shown these
+    chains whatever tasks they are of, as its lease shows them."""
+    caller, tenant = desk.caller, desk.caller.tenant(asked.tenant)
+    show = caller.chain
+    if caller.identity.reads is not None:
+        job = await desk.store.get(asked.job_id, tenant)
+        if _seen(desk, job) is None:
+            return []
+        if job is not None and job.locked_by is not None and caller.has(job.locked_by):
+            show = caller.named
+    return [show(chain) for chain in await desk.store.blockers(asked.job_id, tenant)]
 
 
 # ── what there is beside them ──
@@ -142,13 +139,20 @@ async def paused(desk: Desk, asked: calls.Seen) -> Paused:
     return await desk.store.paused(desk.caller.tenant(asked.tenant))
 
 
-class _Listed(Protocol):
-    @property
-    def id(self) -> int: ...
-
-
-L = TypeVar("L", bound=_Listed)
+L = TypeVar("L", bound=Listed)
 W = TypeVar("W", JobFilter, ChainFilter)
+
+
+async def _page(desk: Desk, asked: W, find: Callable[[W], Awaitable[list[L]]]) -> list[L]:
+    """A page of a list, which may be shorter than was asked for: it is not larger than one answer
+    should be."""
+    limit = names.check_count(min(asked.limit, MOST_LISTED), "limit", 1, MOST_LISTED)
+    wanted = replace(asked, tenant=desk.caller.tenant(asked.tenant))
+
+    async def some(after: int | None, most: int) -> list[L]:
+        return await _of_tasks(desk, replace(wanted, after=after, limit=most), find)
+
+    return (await page(some, asked.after, limit))[0]
 
 
 async def _of_tasks(desk: Desk, wanted: W, find: Callable[[W], Awaitable[list[L]]]) -> list[L]:

@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from windlass.errors import ValidationError
 from windlass.server.calls.desk import Desk, Given
 from windlass.server.calls.refusals import Stopping
+from windlass.server.visible import require_own
 from windlass.store.port import Lifeline, WorkStore
 from windlass.store.records import (
     ClaimRequest,
     Complete,
     Lease,
     LostReason,
+    NewJob,
     Outcome,
     Renewal,
     Settled,
@@ -30,6 +32,9 @@ MOST_CLAIMED = 20_000
 LONGEST_LEASE = 86_400.0
 LIFELINES = 4
 """Renewals that are made at a time, for all workers of this server."""
+LEAST_LEASE = 2.0
+"""A lifeline answers within a third of the lease that it was last asked for, or gives up: one that
+many workers share is not asked for less. What a client gives up, by a lease of 0, ends then."""
 _MISSING = Settled(Verdict.MISSING)
 
 
@@ -65,15 +70,21 @@ def _lease(seconds: float) -> float:
 async def settle(desk: Desk, asked: calls.Settle) -> list[Settled]:
     known: list[tuple[Lease, Outcome]] = []
     places: list[int] = []
+    answers = [_MISSING] * len(asked.settlements)
     for place, ended in enumerate(asked.settlements):
         lease, outcome = desk.caller.take_back(ended.lease), ended.outcome
         if lease is None:
             continue
         if isinstance(outcome, Complete):
             desk.checks.completion(outcome, desk.caller)
+            await require_own(desk.caller.identity, desk.store, _added(outcome))
+        try:
+            outcome = desk.checks.outcome(outcome)
+        except ValidationError as error:  # the others of this call are good nevertheless
+            answers[place] = Settled(Verdict.REFUSED, reason=str(error))
+            continue
         known.append((lease, outcome))
         places.append(place)
-    answers = [_MISSING] * len(asked.settlements)
     if known:
         settled = await desk.writers.settlements.add(known)
         for place, answer in zip(places, settled, strict=True):
@@ -81,7 +92,14 @@ async def settle(desk: Desk, asked: calls.Settle) -> list[Settled]:
     return answers
 
 
+def _added(outcome: Complete) -> list[NewJob]:
+    """The jobs that a completion adds."""
+    starts = [chain.job for chain in outcome.starts]
+    return starts if outcome.next is None else [*starts, outcome.next]
+
+
 async def note(desk: Desk, asked: calls.NoteOf) -> Verdict:
+    desk.checks.note(asked.note)
     lease = desk.caller.take_back(asked.lease)
     return Verdict.MISSING if lease is None else await desk.store.note(lease, asked.note)
 
@@ -113,7 +131,7 @@ class Renewals:
             for given, seconds in asked.extend
             if (lease := caller.take_back(given)) is not None
         ]
-        worker, seconds = caller.worker(asked.worker), _lease(asked.lease)
+        worker, seconds = caller.worker(asked.worker), max(_lease(asked.lease), LEAST_LEASE)
         leases, foreign = _sorted(desk, asked.leases)
         answer = await self._ask(lambda line: line.renew(worker, seconds, leases, extend))
         return _with(answer, foreign)

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from windlass.client.showing import ShownJob, with_blockers
+from windlass.client.showing import ShownJob
 from windlass.errors import ChainNotFoundError, ValidationError
 from windlass.model import names
 from windlass.model.job import Job
@@ -21,6 +21,8 @@ from windlass.server.rest.problems import Kind, Refused
 from windlass.server.rest.reading import Either
 from windlass.server.rest.routes import BULK, Answer, Nothing, Reply, Routes
 from windlass.server.rest.specs import Spec
+from windlass.server.visible import added as answered
+from windlass.server.visible import require_own, seen_job
 from windlass.store.records import NewJob
 from windlass.store.server import Request
 
@@ -71,7 +73,7 @@ async def add_jobs(call: Call[Nothing, Spec | Specs]) -> Reply:
     headers = {} if is_new else {REPLAYED: "true"}
     if isinstance(body, Specs):
         return Reply(Jobs(added), 201, headers)
-    return Reply(await with_blockers(call.own, added[0]), 201, headers)
+    return Reply(await call.shown(added[0]), 201, headers)
 
 
 async def _prepared(
@@ -92,8 +94,9 @@ async def _add(call: Call[Nothing, Spec | Specs], new: list[NewJob]) -> tuple[li
     digest = "" if key is None else digest_of(new)
     keep(call.service, new)
     store = call.service.store
+    await require_own(call.identity, store, new)
     if key is None:
-        return await store.enqueue(new), True
+        return answered(call.identity, new, await store.enqueue(new)), True
     [answer] = await store.enqueue_once([Request(key, digest, tuple(new))])
     if answer.is_conflict:
         raise Refused(
@@ -111,7 +114,9 @@ async def _add(call: Call[Nothing, Spec | Specs], new: list[NewJob]) -> tuple[li
             " stored any more: they were deleted, or finished and were not kept",
             field=KEY,
         )
-    return there, answer.is_new
+    if answer.is_new:
+        return answered(call.identity, new, there), True
+    return [seen_job(call.identity, job) for job in there], False
 
 
 def _key(call: Call[Nothing, Spec | Specs]) -> str | None:

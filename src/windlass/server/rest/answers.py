@@ -36,10 +36,5 @@ class Chains(msgspec.Struct):
     next: Cursor = None
 
 
-def cursor(ids: Sequence[int], limit: int) -> int | None:
-    """Where the next page goes on, if this one is full."""
-    return ids[-1] if len(ids) == limit else None
-
-
 def encode(value: object) -> bytes:
     return msgspec.json.encode(value)

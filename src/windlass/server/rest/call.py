@@ -9,9 +9,12 @@ from typing import Any, Generic, TypeVar
 from litestar import Request
 
 from windlass.client import Client
+from windlass.client.showing import ShownJob, shown, with_blockers
+from windlass.model.job import Job
 from windlass.server.identity import Identity
 from windlass.server.rest.problems import Kind, Refused
 from windlass.server.rest.shared import Shared
+from windlass.server.visible import may_read, seen_chains
 
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -74,7 +77,14 @@ class Call(Generic[Q, B]):
 
     def may_read(self, task: str) -> bool:
         """Whether the caller sees jobs of this task: a worker's token may be for some alone."""
-        return self.identity.reads is None or task in self.identity.reads
+        return may_read(self.identity, task)
+
+    async def shown(self, job: Job) -> ShownJob:
+        """A job that the caller sees, with what it sees of the chains that it waited for."""
+        if not job.blockers_total:
+            return shown(job, ())
+        found = await with_blockers(self.seen, job)
+        return shown(job, seen_chains(self.identity, found.blockers))
 
     def require_all_tasks(self, of: str) -> None:
         """Refuse a token that is for some tasks alone what cannot be told of these alone."""

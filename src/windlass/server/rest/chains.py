@@ -11,14 +11,17 @@ from windlass.errors import ChainNotFoundError, ValidationError
 from windlass.model.chain import Chain, ChainState, Next
 from windlass.model.job import JobSpec
 from windlass.server.identity import Power
+from windlass.server.pages import page
 from windlass.server.rest.adding import KEY
-from windlass.server.rest.answers import Chains, cursor
+from windlass.server.rest.answers import Chains
 from windlass.server.rest.call import Call
 from windlass.server.rest.preparing import MOST, blamed, check_address, keep, place_of, require_few
 from windlass.server.rest.problems import Kind, Refused
 from windlass.server.rest.reading import Either
 from windlass.server.rest.routes import BULK, Answer, Nothing, Reply, Routes
 from windlass.server.rest.specs import ChainSpec, NextSpec, Task
+from windlass.server.visible import require_own, seen_chain
+from windlass.server.visible import started as answered
 from windlass.store.records import NewChain
 
 routes = Routes("chains")
@@ -105,7 +108,8 @@ async def start_chains(call: Call[Nothing, ChainSpec | ChainSpecs]) -> Reply:
             raise blamed(error, place_of(number, of)) from None
     keep(call.service, [chain.job for chain in new])
     try:
-        started = await call.service.store.start_chains(new)
+        await require_own(call.identity, call.service.store, [chain.job for chain in new])
+        started = answered(call.identity, await call.service.store.start_chains(new))
     except ChainNotFoundError as error:
         raise Refused(Kind.INVALID, str(error), field="blockers") from None
     if isinstance(body, ChainSpecs):
@@ -130,9 +134,13 @@ async def list_chains(call: Call[ChainPage, None]) -> Chains:
         call.require_all_tasks("chains, unless `task` names one,")
     elif not call.may_read(query.task):
         return Chains([])
-    found = await call.seen.list_chains(**msgspec.structs.asdict(query))
-    shown = [_shown(call, chain) for chain in found]
-    return Chains(shown, cursor([chain.id for chain in found], query.limit))
+
+    async def some(after: int | None, limit: int) -> list[AnyChain]:
+        words = {**msgspec.structs.asdict(query), "after": after, "limit": limit}
+        return await call.seen.list_chains(**words)
+
+    found, more = await page(some, query.after, query.limit)
+    return Chains([seen_chain(call.identity, chain) for chain in found], more)
 
 
 @routes.get("/v1/chains/{id}", Power.READ, answers=_ONE, problems=(Kind.NOT_FOUND,))
@@ -141,14 +149,7 @@ async def get_chain(call: Call[Nothing, None]) -> AnyChain:
     chain = await call.seen.get_chain(call.id)
     if chain is None or not call.may_read(chain.task):
         raise ChainNotFoundError([call.id])
-    return _shown(call, chain)
-
-
-def _shown(call: Call[Any, Any], chain: AnyChain) -> AnyChain:
-    """The chain without a job that the caller does not see."""
-    if chain.job is None or call.may_read(chain.job.task):
-        return chain
-    return msgspec.structs.replace(chain, job=None)
+    return seen_chain(call.identity, chain)
 
 
 @routes.post(

@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from windlass.client.showing import ShownJob, shown, with_blockers
-from windlass.server.identity import Power
+from windlass.server.identity import Power, claimable
+from windlass.server.pages import that_fit
 from windlass.server.rest.call import Call
 from windlass.server.rest.gone import Caller, until
 from windlass.server.rest.jobs import LONGEST_WAIT
@@ -100,6 +101,10 @@ async def claim_jobs(call: Call[Nothing, ClaimCall]) -> Claims:
     async with Caller(call.request) as caller:
         leases = await want.claim(caller)
         try:
+            count = that_fit(leases)
+            leases, too_many = leases[:count], leases[count:]
+            if too_many:
+                await want.release(too_many)
             jobs = [await _job(call, lease) for lease in leases]
             if leases and await caller.is_gone():
                 raise Gone
@@ -113,12 +118,9 @@ async def claim_jobs(call: Call[Nothing, ClaimCall]) -> Claims:
 
 def _scope(call: Call[Nothing, ClaimCall]) -> ClaimScope:
     """What the caller asks for, cut to what its token allows."""
-    allowed, asked = call.identity.tasks, call.body.tasks
-    tasks = tuple(dict.fromkeys(asked)) if asked else allowed
-    if allowed is not None and tasks is not None:
-        tasks = tuple(task for task in tasks if task in allowed)
-        if not tasks:
-            raise Refused(Kind.FORBIDDEN, "the token allows none of these tasks", field="tasks")
+    tasks = claimable(call.identity, call.body.tasks or None)
+    if tasks == ():
+        raise Refused(Kind.FORBIDDEN, "the token allows none of these tasks", field="tasks")
     return ClaimScope(tasks, None if call.sees is None else (call.sees,))
 
 

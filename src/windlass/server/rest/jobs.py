@@ -8,10 +8,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from windlass.client.showing import ShownJob, show_job, with_blockers
+from windlass.client.showing import ShownJob
 from windlass.model.job import Job, JobState
 from windlass.server.identity import Power
-from windlass.server.rest.answers import Jobs, cursor
+from windlass.server.pages import page
+from windlass.server.rest.answers import Jobs
 from windlass.server.rest.call import Call
 from windlass.server.rest.gone import Caller
 from windlass.server.rest.problems import Kind, Refused
@@ -53,19 +54,23 @@ async def list_jobs(call: Call[Page, None]) -> Jobs:
     """List jobs, a page at a time.
 
     The newest come first. Pages go by id, so none is missed or shown twice while jobs are added.
+    A page of large jobs is shorter than `limit`, at about 16 MiB; `next` goes on from there.
     Without the chains that the jobs named as blockers: those are told for one job.
     """
     query = call.query
-    words = {**query.words, "after": query.after, "limit": query.limit}
     reads = call.identity.reads
-    if reads is None or query.task is not None:
-        is_hidden = query.task is not None and not call.may_read(query.task)
-        found = [] if is_hidden else await call.seen.list_jobs(**words)
-    else:
+    if query.task is not None and not call.may_read(query.task):
+        return Jobs([])
+
+    async def some(after: int | None, limit: int) -> list[Job]:
+        words = {**query.words, "after": after, "limit": limit}
+        if reads is None or query.task is not None:
+            return await call.seen.list_jobs(**words)
         pages = [await call.seen.list_jobs(**{**words, "task": task}) for task in sorted(reads)]
         merged = heapq.merge(*pages, key=lambda job: job.id, reverse=True)
-        found = [job for job, _ in zip(merged, range(query.limit), strict=False)]
-    return Jobs(found, cursor([job.id for job in found], query.limit))
+        return [job for job, _ in zip(merged, range(limit), strict=False)]
+
+    return Jobs(*await page(some, query.after, query.limit))
 
 
 @routes.get(
@@ -76,10 +81,10 @@ async def list_jobs(call: Call[Page, None]) -> Jobs:
 )
 async def get_job(call: Call[Nothing, None]) -> ShownJob:
     """Get a job with everything that is known of it."""
-    job = await show_job(call.seen, call.id)
+    job = await call.seen.get_job(call.id)
     if job is None or not call.may_read(job.task):
         raise no_job(call.id)
-    return job
+    return await call.shown(job)
 
 
 @routes.get(
@@ -98,14 +103,14 @@ async def get_job_result(call: Call[Wait, None]) -> Reply:
     The answer is the job: with its output if it has completed, with its error if it failed. 409
     where a job is not kept once it completes, so that there is nothing to wait for.
     """
-    id, seen = call.id, call.seen
+    id = call.id
     job = await _visible(call, id)
     if call.query.wait and not job.state.is_final:
         async with Caller(call.request) as caller:
             await caller.wait(call.results.wait(id, call.query.wait))
         job = await _visible(call, id)
     status = 200 if job.state.is_final else 202
-    return Reply(await with_blockers(seen, job), status)
+    return Reply(await call.shown(job), status)
 
 
 async def _visible(call: Call[Wait, None], id: int) -> Job:

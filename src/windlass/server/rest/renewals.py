@@ -10,16 +10,19 @@ import asyncio
 import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import msgspec
 
-from windlass.errors import StoreBusyError
+from windlass.errors import StoreBusyError, StoreError
 from windlass.store.port import Lifeline, WorkStore
 from windlass.store.records import Lease, LostReason, Renewal
 
 _MOST = 1_000
-_OWN_LEASE = 1.0
-"""The store needs to know who renews; it has no jobs, and may be forgotten at once."""
+_LEAST_LEASE = 2.0
+"""A lifeline answers within a third of the lease that it was last asked for, or gives up."""
+_LAST_WRITE = 2.0
+"""Seconds for the store to forget who renewed: it has no jobs, and its lease ends anyway."""
 _PAUSE = 0.05
 _TRIES = 20
 """How often a job that an open transaction has locked is asked for."""
@@ -38,8 +41,10 @@ class Told(msgspec.Struct, frozen=True):
 class Renewals:
     """The lifeline of one process's claims; opened when it is first needed."""
 
-    def __init__(self, store: WorkStore) -> None:
+    def __init__(self, store: WorkStore, lease: float) -> None:
+        """`lease` is that of the worker which renews; the store needs to know one."""
         self._store = store
+        self._lease = max(lease, _LEAST_LEASE)
         self._worker = f"rest-renewals-{secrets.token_hex(8)}"
         self._thread: ThreadPoolExecutor | None = None
         self._lifeline: Lifeline | None = None
@@ -71,7 +76,7 @@ class Renewals:
         if self._lifeline is None:
             self._lifeline = self._store.lifeline()
         extend = [(lease, seconds) for lease in leases]
-        return self._lifeline.renew(self._worker, _OWN_LEASE, leases, extend)
+        return self._lifeline.renew(self._worker, self._lease, leases, extend)
 
     async def close(self) -> None:
         if self._thread is None:
@@ -80,6 +85,9 @@ class Renewals:
         await loop.run_in_executor(self._thread, self._close)
         self._thread.shutdown()
         self._thread = None
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_LAST_WRITE):
+                await self._store.retire(self._worker)
 
     def _close(self) -> None:
         if self._lifeline is not None:

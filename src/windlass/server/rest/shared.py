@@ -21,8 +21,8 @@ class Shared:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.results = Results(service.store, service.draining)
-        self.renewals = Renewals(service.store)
         settings = service.app.settings
+        self.renewals = Renewals(service.store, settings.lease)
         self.rulings = Rulings(
             service.app.registry,
             retry=service.app.retry,
