@@ -38,6 +38,7 @@ ALLOWED = {
         "engine/slots.py": "how long jobs take and lie in the buffer; the end of the grace period",
         "engine/settler.py": "how long outcomes gather",
         "engine/reporter.py": "how long a job took, for the log",
+        "server/serving.py": "the end of the grace period, and of the last writes",
         "server/streams/dispatcher.py": "how long a look at the store took, and how long it rests",
         "server/streams/http2.py": "how long a connection is silent",
         "client/waiting.py": "the limits of wait_for and wait_for_chain",
