@@ -12,6 +12,8 @@ from struct import Struct
 
 MOST_BYTES = 16 * 1024 * 1024
 """The largest message."""
+FIRST_BYTES = 64 * 1024
+"""The largest message of a client that has not said yet who it is."""
 HEAD = 5
 
 _head = Struct(">BI")
@@ -30,10 +32,12 @@ class CompressedError(FrameError):
 
 
 class FrameDecoder:
-    """Bytes in, complete messages out."""
+    """Bytes in, complete messages out. The first message may have a limit of its own."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
+    def __init__(self, most: int = MOST_BYTES, first: int | None = None) -> None:
         self._most = most
+        self._limit = most if first is None else min(first, most)
+        """Of the next message."""
         self._rest = bytearray()
         self._wanted = HEAD
         """How long `_rest` must be before it can hold a message."""
@@ -42,6 +46,11 @@ class FrameDecoder:
     def is_between(self) -> bool:
         """Whether no message has begun."""
         return not self._rest
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of a message that is not complete."""
+        return len(self._rest)
 
     def feed(self, data: bytes) -> list[bytes]:
         """The messages that are complete with `data`, in order. Raises FrameError; messages before
@@ -69,6 +78,7 @@ class FrameDecoder:
                 self._wanted = HEAD + length
                 break
             messages.append(data[at + HEAD : after])
+            self._limit = self._most
             at = after
         if at < end:
             self._rest += data[at:]
@@ -80,9 +90,9 @@ class FrameDecoder:
             raise CompressedError("the message is compressed; send it as it is")
         if flag != 0:
             raise FrameError(f"a message cannot begin with the byte {flag}")
-        if length > self._most:
+        if length > self._limit:
             raise MessageTooLargeError(
-                f"the message is {length:,} bytes long; the limit is {self._most:,}"
+                f"the message is {length:,} bytes long; the limit is {self._limit:,}"
             )
         return int(length)
 

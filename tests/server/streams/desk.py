@@ -41,6 +41,7 @@ class Remembering:
         self.end: tuple[Status, str] | None = None
         self.is_writable = True
         self.is_held = False
+        self.is_trusted = False
         self.chunks: list[int] = []
         self._changed = asyncio.Event()
 
@@ -57,6 +58,9 @@ class Remembering:
 
     def hold(self, is_held: bool) -> None:
         self.is_held = is_held
+
+    def trust(self) -> None:
+        self.is_trusted = True
 
     async def hear(self) -> Any:
         """The next message, of whatever kind."""

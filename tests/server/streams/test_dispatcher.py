@@ -12,6 +12,7 @@ import pytest
 from tests.server.streams.desk import run
 from windlass.errors import StoreUnavailableError
 from windlass.model.job import JobState
+from windlass.server.streams import dispatcher as module
 from windlass.server.streams.dispatcher import Dispatcher, Want
 from windlass.server.streams.settlements import Settlements
 from windlass.store.port import Store
@@ -284,3 +285,41 @@ def test_closing_hands_back_what_was_just_claimed(wants: int) -> None:
             assert [(job.state, job.attempts) for job in found if job] == [("ready", 0)] * wants
 
     run(body)
+
+
+class Weighing(Counting):
+    """Remembers what it was asked to look for."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.asked: list[list[ClaimScope]] = []
+
+    async def claimable(self, scopes: Sequence[ClaimScope]) -> list[bool]:
+        self.asked.append(list(scopes))
+        return await super().claimable(scopes)
+
+
+def test_many_names_are_looked_for_in_parts_and_few_do_not_wait_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_NAMES", 10)
+    large = [ClaimScope(tuple(f"t{group}-{at}" for at in range(4))) for group in range(9)]
+    small = ClaimScope(("mail",))
+
+    async def body(clock: VirtualClock) -> None:
+        store = Weighing(clock=clock)
+        async with dispatching(store) as (dispatcher, _):
+            for scope in large:
+                dispatcher.add(Taker("greedy", scope).want)
+            taker = Taker("w", small)
+            dispatcher.add(taker.want)
+            await asyncio.sleep(1)
+            store.asked.clear()
+            await store.enqueue(jobs(1))
+            await taker.got.wait()
+            await asyncio.sleep(1)
+            assert small in store.asked[0]
+            assert all(sum(len(it.tasks or ()) for it in part) <= 10 for part in store.asked)
+            assert {scope for part in store.asked for scope in part} == {*large, small}
+
+    run_virtual(body)

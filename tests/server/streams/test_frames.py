@@ -67,3 +67,10 @@ def test_the_largest_message_passes() -> None:
     assert decoder.feed(framed([b"x" * 1000])) == [b"x" * 1000]
     with pytest.raises(MessageTooLargeError, match="1,001 bytes"):
         decoder.feed(framed([b"x" * 1001]))
+
+
+def test_the_first_message_may_have_a_limit_of_its_own() -> None:
+    decoder = FrameDecoder(100, first=10)
+    assert decoder.feed(framed([b"x" * 10, b"y" * 100])) == [b"x" * 10, b"y" * 100]
+    with pytest.raises(MessageTooLargeError):
+        FrameDecoder(100, first=10).feed(framed([b"x" * 11]))

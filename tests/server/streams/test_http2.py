@@ -19,7 +19,7 @@ from windlass import JobSpec
 from windlass.server.streams import http2
 from windlass.server.streams.http2 import percent_encoded
 from windlass.wire import windlass_pb2 as pb
-from windlass.wire.frames import FrameDecoder, framed
+from windlass.wire.frames import FIRST_BYTES, FrameDecoder, framed
 
 HEADERS = [
     (b"host", b"localhost"),
@@ -354,6 +354,63 @@ def test_a_client_that_only_resets_streams_is_sent_away(monkeypatch: pytest.Monk
             for _ in range(60):
                 client.open().reset(8)
             await client.closed()
+
+    run(body)
+
+
+def test_answers_that_need_no_token_make_no_client_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http2, "MOST_RESETS", 5)
+
+    async def body() -> None:
+        async with serving() as it, raw(it) as client:
+            for _ in range(6):
+                stream = client.open(b"/grpc.health.v1.Health/Watch")
+                stream.send_data(framed([b""]))
+                await client.until(zttp.Data, stream)
+                stream.reset(8)
+            await client.closed()
+
+    run(body)
+
+
+def test_a_stranger_sends_small_messages_alone() -> None:
+    async def body() -> None:
+        async with serving() as it, raw(it) as client:
+            stream = client.open()
+            stream.send_data(hello(worker_id="w" * FIRST_BYTES))
+            end = await client.until(zttp.Response, stream)
+            assert dict(end.headers)[b"grpc-status"] == b"8"
+
+    run(body)
+
+
+def test_a_long_message_right_behind_the_hello_waits_for_the_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def body() -> None:
+        async with serving() as it, raw(it) as client:
+            go = asyncio.Event()
+            identify = it.service.access.identify
+
+            async def later(*asked: Any, **more: Any) -> Any:
+                await go.wait()
+                return await identify(*asked, **more)
+
+            monkeypatch.setattr(it.service.access, "identify", later)
+            monkeypatch.setattr(http2, "FIRST_BYTES", 1_000)
+            stream = client.open()
+            stream.send_data(hello(worker_id="w") + said(result=pb.Result(task_id="x" * 10_000)))
+            await client.flush()
+            [connection] = it.server._transport._connections  # type: ignore[attr-defined]
+            while not connection._streams:
+                await asyncio.sleep(0)
+            await client.flush()
+            go.set()
+            decoder = FrameDecoder()
+            kinds: list[str] = []
+            while len(kinds) < 2:
+                kinds += [one.WhichOneof("event") for one in await heard(client, stream, decoder)]
+            assert kinds == ["hello_ack", "result_ack"]
 
     run(body)
 

@@ -14,7 +14,7 @@ from windlass import App
 from windlass.model.job import Job, JobState
 from windlass.model.retry import Retry
 from windlass.server.streams.edges import Status
-from windlass.server.streams.readies import MOST_OPEN
+from windlass.server.streams.readies import MOST_COMMANDS, MOST_OPEN, MOST_SAID, MOST_SCOPES
 from windlass.server.streams.turns import MOST_IN_BATCH, SLICE, TOO_MANY
 from windlass.testing import VirtualClock, run_virtual
 from windlass.wire import windlass_pb2 as pb
@@ -546,7 +546,9 @@ def test_what_is_unfinished_when_the_grace_is_over_is_handed_back() -> None:
         (None, ["", " "], "PermissionDenied"),
         (None, ["windlass.webhook"], "PermissionDenied"),
         (None, ["windlass.webhook", "a"], ("a",)),
-        (None, [f"t{number}" for number in range(1_001)], "InvalidArgument"),
+        (None, [f"t{number}" for number in range(MOST_COMMANDS + 1)], "InvalidArgument"),
+        (("t1",), [f"t{number}" for number in range(MOST_COMMANDS + 1)], ("t1",)),
+        (("t1",), [f"t{number}" for number in range(MOST_SAID + 1)], "InvalidArgument"),
     ],
 )
 def test_commands_are_cut_to_what_the_token_allows(
@@ -578,6 +580,23 @@ def test_a_thousand_readys_may_be_open() -> None:
             stream.say(ready=pb.Ready())
             await it.app.client.add_job("mail", {})
             await stream.hear(pb.TaskAssignment)
+
+    run(body)
+
+
+def test_the_readys_of_a_stream_name_64_sets_of_commands_at_most() -> None:
+    async def body() -> None:
+        async with desk() as it:
+            stream = await it.greeted()
+            for number in range(MOST_SCOPES):
+                stream.say(ready=pb.Ready(commands=[f"t{number}"]))
+            stream.say(ready=pb.Ready(commands=["another"]))
+            assert (await stream.hear(pb.WorkerServerError)).code == "ResourceExhausted"
+            await it.app.client.add_job("t0")
+            await stream.hear(pb.TaskAssignment)
+            stream.say(ready=pb.Ready(commands=["another"]), result=pb.Result(task_id="x"))
+            await stream.hear(pb.ResultAck)
+            assert len(it.shared.dispatcher._groups) == MOST_SCOPES
 
     run(body)
 

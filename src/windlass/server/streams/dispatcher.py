@@ -5,9 +5,11 @@ A want is an open Ready of a stream, or a waiting claim over REST. Wants with th
 worker, for as many jobs as that worker's wants ask for together, and then comes the next worker's
 turn. A group whose claim found nothing is *dry*; nothing is claimed for it before the next hint.
 
-A hint means that there may be something for some group. The store is asked once which of the groups
-that rest may have work, and only those claim. Every poll interval counts as a hint. So wants that
-wait cost one query each interval, however many they are, and a new job costs few claims.
+A hint means that there may be something for some group. The store is asked which of the groups that
+rest may have work, and only those claim. Every poll interval counts as a hint. So wants that wait
+cost one query each interval, however many they are, and a new job costs few claims. Where the
+groups name very many tasks they are asked about in parts: one half of a part goes to the groups
+with the fewest names, the other to those that have waited longest, so that neither waits for all.
 
 What was claimed for a want that cannot take it any more is handed back, uncharged.
 """
@@ -29,6 +31,8 @@ from windlass.store.server import ClaimScope
 
 MOST_AT_ONCE = 1_000
 """Jobs of one claim."""
+MOST_NAMES = 2_000
+"""Names of tasks in one look at the store."""
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 RESTS = 3.0
@@ -74,7 +78,14 @@ class _Group:
     is_dry: bool = False
     """Whether nothing was found when it was last looked for. The next hint, if it has not come
     already, is answered for this group, too."""
+    seen: int = -1
+    """How many hints there had been when it was last looked for."""
     task: asyncio.Task[None] | None = None
+
+    @property
+    def weight(self) -> int:
+        """Names of tasks, as far as a look is dearer for them."""
+        return 1 if self.scope.tasks is None else max(1, len(self.scope.tasks))
 
     def turn(self) -> list[Want] | None:
         """The wants of the next worker that can take something; its turn is over then."""
@@ -195,19 +206,33 @@ class Dispatcher:
 
         Hints may come as fast as jobs end, so the store is asked for a part of the time only.
         """
-        resting = [group for group in self._groups.values() if group.task is None]
-        if not resting:
-            return
         time = asyncio.get_running_loop().time
-        began = time()
-        may_have = await self._store.claimable([group.scope for group in resting])
-        for group, may in zip(resting, may_have, strict=True):
-            if may:
-                group.is_dry = False
-                self._wake(group)
-            elif group.task is None:
-                group.is_dry = True
-        await asyncio.sleep(min(LONGEST_REST, RESTS * (time() - began)))
+        while part := self._next_part():
+            hints = self._hints
+            began = time()
+            may_have = await self._store.claimable([group.scope for group in part])
+            for group, may in zip(part, may_have, strict=True):
+                group.seen = max(group.seen, hints)
+                if may:
+                    group.is_dry = False
+                    self._wake(group)
+                elif group.task is None:
+                    group.is_dry = True
+            await asyncio.sleep(min(LONGEST_REST, RESTS * (time() - began)))
+
+    def _next_part(self) -> list[_Group]:
+        """The groups to ask about now, of those that rest and have a hint to be answered."""
+        left = [
+            group
+            for group in self._groups.values()
+            if group.task is None and group.seen < self._hints
+        ]
+        if sum(group.weight for group in left) <= MOST_NAMES:
+            return left
+        small = _first(sorted(left, key=lambda group: group.weight), MOST_NAMES // 2)
+        taken = set(map(id, small))
+        others = [group for group in left if id(group) not in taken]
+        return small + _first(sorted(others, key=lambda group: group.seen), MOST_NAMES // 2)
 
     # ── claims ──
 
@@ -235,6 +260,7 @@ class Dispatcher:
                     continue
                 pause = FIRST_PAUSE
                 group.is_dry = found == 0
+                group.seen = seen - 1 if found else seen
                 if found < wanted:
                     # Looking is cheaper than claiming, and there is probably nothing more.
                     if found or seen != self._hints:
@@ -289,3 +315,15 @@ class Dispatcher:
                 _log.exception("a stream could not take its jobs")
                 left.extend(given)
         return left
+
+
+def _first(groups: Sequence[_Group], most: int) -> list[_Group]:
+    """The first of them that have so many names together; one if that has more."""
+    chosen: list[_Group] = []
+    weight = 0
+    for group in groups:
+        weight += group.weight
+        if chosen and weight > most:
+            break
+        chosen.append(group)
+    return chosen

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from windlass.server.peers import Peer
+from windlass.wire.frames import MOST_BYTES
 
 Event = TypeVar("Event", contravariant=True)
 
@@ -52,6 +53,9 @@ class Edge(Protocol):
     def hold(self, is_held: bool) -> None:
         """Bring no more messages for now, or bring them again."""
 
+    def trust(self) -> None:
+        """It is known who the client is: from now on it may keep some of the server's memory."""
+
 
 class Session(Protocol[Event]):
     """What happens on one stream."""
@@ -81,3 +85,5 @@ class Method:
 
     decode: Callable[[bytes], Any]
     open: Callable[[Edge, Peer], Session[Any]]
+    most: int = MOST_BYTES
+    """The largest message."""

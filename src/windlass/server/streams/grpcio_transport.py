@@ -93,6 +93,9 @@ class GrpcioStream:
         else:
             self._may_read.set()
 
+    def trust(self) -> None:
+        """grpcio reads a message whole before anyone can refuse it."""
+
     def drain(self) -> None:
         if self._session is not None:
             self._session.drain()
@@ -132,10 +135,14 @@ class GrpcioStream:
                 await self._may_read.wait()
                 message = await self._context.read()
                 if self._end is not None:
-                    return
+                    return None
                 if message is grpc.aio.EOF:
-                    session.half_closed()
-                    return
+                    return session.half_closed()
+                if len(message) > method.most:
+                    told = (
+                        f"the message is {len(message):,} bytes long; the limit is {method.most:,}"
+                    )
+                    return self._broken(session, Status.RESOURCE_EXHAUSTED, told)
                 session.receive([method.decode(message)])
         except DecodeError:
             self._broken(session, Status.INVALID_ARGUMENT, "a message cannot be read")

@@ -24,6 +24,7 @@ from windlass.server.peers import Peer, stream_peer
 from windlass.server.streams.edges import Method, Session, Status
 from windlass.server.streams.worker_session import STOPPING
 from windlass.wire.frames import (
+    FIRST_BYTES,
     CompressedError,
     FrameDecoder,
     FrameError,
@@ -195,7 +196,7 @@ class Http2Connection(asyncio.Protocol):
             self._transport.close()
 
     def has_a_known_client(self) -> None:
-        """A stream of this connection has been accepted: its client is no stranger."""
+        """It is known whose stream one of this connection is: its client is no stranger."""
         self._resets = 0
 
     # ── sending ──
@@ -310,7 +311,10 @@ class Http2Stream:
         self._stream = stream
         self._method: Method | None = None
         self._session: Session[Any] | None = None
-        self._decoder = FrameDecoder()
+        self._decoder = FrameDecoder(first=FIRST_BYTES)
+        self._is_trusted = False
+        self._is_held = False
+        """Whether the session reads nothing more for now."""
         self._messages: list[bytes] = []
         self._wrong: tuple[Status, str] | None = None
         self._out: list[bytes] = []
@@ -322,6 +326,7 @@ class Http2Stream:
 
     def open(self, method: Method, peer: Peer) -> None:
         self._method = method
+        self._decoder = FrameDecoder(method.most, first=FIRST_BYTES)
         self._session = method.open(self, peer)
 
     # ── in ──
@@ -338,6 +343,8 @@ class Http2Stream:
             self._wrong = Status.RESOURCE_EXHAUSTED, str(error)
         except FrameError as error:
             self._wrong = Status.INTERNAL, str(error)
+        if not self._is_trusted:
+            self._set_pace()
         return bool(self._messages) or self._wrong is not None
 
     def deliver(self) -> None:
@@ -401,8 +408,19 @@ class Http2Stream:
             self._connection.changed(self)
 
     def hold(self, is_held: bool) -> None:
+        self._is_held = is_held
+        self._set_pace()
+
+    def trust(self) -> None:
+        self._is_trusted = True
+        self._connection.has_a_known_client()
+        self._set_pace()
+
+    def _set_pace(self) -> None:
+        """Read nothing more while the session is behind, or a stranger's message grows long."""
         if self._end is None:
-            self._connection.hold(self, is_held)
+            is_long = not self._is_trusted and self._decoder.waiting > FIRST_BYTES
+            self._connection.hold(self, self._is_held or is_long)
 
     def refuse_http(self, status: int) -> None:
         """Answer what is not gRPC."""
@@ -423,7 +441,6 @@ class Http2Stream:
             if not self._has_headers:
                 self._has_headers = True
                 self._stream.send_response(200, _HEADERS)
-                self._connection.has_a_known_client()
             data, self._out, self._out_size = b"".join(self._out), [], 0
             self._stream.send_data(data)
         if self._end is not None:

@@ -24,10 +24,11 @@ from windlass.server.streams.handshake import Handshake
 from windlass.server.streams.shared import Shared
 from windlass.server.streams.texts import CONTENT_TYPE, stored
 from windlass.server.streams.turns import MOST_ACKS, MOST_IN_BATCH, SLICE, TOO_MANY, Turns
-from windlass.server.streams.worker_session import MOST_UNANSWERED, STOPPING
+from windlass.server.streams.worker_session import MOST_EARLY, MOST_UNANSWERED, STOPPING
 from windlass.store.records import NewJob
 from windlass.store.server import Request
 from windlass.store.webhooks import WEBHOOK
+from windlass.wire.frames import FIRST_BYTES
 from windlass.wire.windlass_pb2 import (
     CreateAck,
     CreateAckBatch,
@@ -68,6 +69,7 @@ class ProducerSession:
         self._edge = edge
         self._handshake = Handshake(shared, peer, self._finish, self._opened)
         self._early: list[ProducerEvent] = []
+        self._early_size = 0
         self._identity: Identity | None = None
         self._unanswered = 0
         """Messages, and requests of batches, that have no ack yet."""
@@ -89,6 +91,7 @@ class ProducerSession:
             self._handshake.hello(events[0].hello.token, Power.ADD)
             events = events[1:]
         self._early += events
+        self._early_size += sum(event.ByteSize() for event in events)
         self._hold()
 
     def half_closed(self) -> None:
@@ -133,7 +136,8 @@ class ProducerSession:
             self._finish(Status.UNAVAILABLE, STOPPING)
 
     def _hold(self) -> None:
-        self._edge.hold(self._unanswered + len(self._early) > MOST_UNANSWERED)
+        is_long = len(self._early) > MOST_EARLY or self._early_size > FIRST_BYTES
+        self._edge.hold(is_long or self._unanswered > MOST_UNANSWERED)
 
     def _complain(self, code: str, message: str) -> None:
         error = ProducerServerError(code=code, message=message)
@@ -143,7 +147,8 @@ class ProducerSession:
         self._identity = identity
         ack = ProducerHelloAck(tenant_id=identity.tenant, subject=identity.name)
         self._edge.send([ProducerServerEvent(hello_ack=ack)])
-        early, self._early = self._early, []
+        early, self._early, self._early_size = self._early, [], 0
+        self._edge.trust()
         self._take(identity, early)
         self._hold()
         self._finish_if_done()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from secrets import token_hex
@@ -21,12 +22,18 @@ MOST_TASKS = 1_000
 """Jobs for one Ready."""
 MOST_OPEN = 1_000
 MOST_UNSETTLED = 100_000
-MOST_COMMANDS = 1_000
+MOST_SAID = 1_000
+"""Commands in one Ready, whether the token allows them or not."""
+MOST_COMMANDS = 256
+"""Those of them that jobs are looked for."""
+MOST_SCOPES = 64
+"""Open Readys of one stream may name so many different sets of commands."""
 BATCH_BYTES = 4 * 1024 * 1024 - 64 * 1024
 """A TaskBatch stays below what clients of other languages accept unasked."""
 _AROUND = 512
 """Bytes of a task beside its payload and what else may be long."""
 _LONGEST_NAME = 200
+_TOO_MANY = f"a Ready may name {MOST_COMMANDS} commands at most; send several"
 
 
 class ReadyRefused(Exception):
@@ -63,6 +70,8 @@ class Readies:
         self._can_send = can_send
         self._send = send
         self._open: set[Want] = set()
+        self._scopes: Counter[ClaimScope] = Counter()
+        """Those of the open Readys."""
         self._tenants = None if identity.sees is None else (identity.sees,)
 
     def open(self, ready: Ready) -> None:
@@ -77,6 +86,12 @@ class Readies:
                 f"{MOST_UNSETTLED:,} tasks of this stream are not settled, the most",
             )
         scope = ClaimScope(self._tasks(ready), self._tenants)
+        if scope not in self._scopes and len(self._scopes) >= MOST_SCOPES:
+            raise ReadyRefused(
+                "ResourceExhausted",
+                f"the open Readys of this stream name {MOST_SCOPES} different sets of commands,"
+                " the most",
+            )
         seconds = float(ready.lease_seconds) if ready.lease_seconds > 0 else self._shared.lease
         count = min(max(1, ready.count), MOST_TASKS)
         want = Want(
@@ -88,6 +103,7 @@ class Readies:
             can_take=self._can_take,
         )
         self._open.add(want)
+        self._scopes[scope] += 1
         self._holding.is_known = True
         self._shared.dispatcher.add(want)
 
@@ -96,27 +112,34 @@ class Readies:
         for want in self._open:
             self._shared.dispatcher.remove(want)
         self._open.clear()
+        self._scopes.clear()
+
+    def _forget(self, want: Want) -> None:
+        self._open.remove(want)
+        self._scopes[want.scope] -= 1
+        if not self._scopes[want.scope]:
+            del self._scopes[want.scope]
 
     def look(self) -> None:
         """The stream may be able to take jobs again."""
         if self._open:
-            self._shared.dispatcher.look({want.scope for want in self._open})
+            self._shared.dispatcher.look(self._scopes)
 
     def _tasks(self, ready: Ready) -> tuple[str, ...] | None:
         """What the token allows of what is asked for; None for every task."""
         allowed = self._identity.tasks
         if not ready.commands:
             return allowed
-        if len(ready.commands) > MOST_COMMANDS:
-            raise ReadyRefused(
-                "InvalidArgument", f"a Ready may name {MOST_COMMANDS:,} commands at most"
-            )
+        if len(ready.commands) > MOST_SAID:
+            raise ReadyRefused("InvalidArgument", _TOO_MANY)
         asked = sorted({name for command in ready.commands if (name := command.strip())})
         if allowed is not None:
             asked = [name for name in asked if name in allowed]
         tasks = tuple(name for name in asked if _may_be_a_task(name))
         if not tasks:
             raise ReadyRefused("PermissionDenied", "the token allows none of these commands")
+        if len(tasks) > MOST_COMMANDS:
+            raise ReadyRefused("InvalidArgument", _TOO_MANY)
         return tasks
 
     def _can_take(self) -> bool:
@@ -124,7 +147,8 @@ class Readies:
 
     def _give(self, want: Want, leases: list[Lease], seconds: float, *, is_batch: bool) -> None:
         """Send jobs, as many as one message takes; the others go back."""
-        self._open.discard(want)
+        if want in self._open:
+            self._forget(want)
         clock, shared = self._shared.clock, self._shared
         since = clock.monotonic()
         until = tasks_out.instant(clock.now() // 1_000_000 + round(seconds))

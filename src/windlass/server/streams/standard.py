@@ -6,6 +6,7 @@ transports serve them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,8 +17,10 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from windlass.server.peers import Peer
 from windlass.server.streams.edges import Edge, Method, Status
+from windlass.server.streams.handshake import PATIENCE
 from windlass.server.streams.worker_session import STOPPING
 from windlass.wire import windlass_pb2
+from windlass.wire.frames import FIRST_BYTES
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -29,11 +32,12 @@ REFLECTIONS = ("grpc.reflection.v1alpha.ServerReflection", "grpc.reflection.v1.S
 
 
 class _Plain:
-    """A session that keeps nothing."""
+    """A session that keeps nothing. One that asks nothing for `PATIENCE` seconds is ended."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
         self._is_over = False
+        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._too_late)
 
     def resumed(self) -> None:
         """Answers are small."""
@@ -46,10 +50,14 @@ class _Plain:
 
     def closed(self) -> None:
         self._is_over = True
+        self._timer.cancel()
+
+    def _too_late(self) -> None:
+        self._finish(Status.DEADLINE_EXCEEDED, f"no request came within {PATIENCE:g} s")
 
     def _finish(self, status: Status, message: str = "") -> None:
         if not self._is_over:
-            self._is_over = True
+            self.closed()
             self._edge.finish(status, message)
 
 
@@ -82,6 +90,7 @@ class Watch(_Plain):
         self._has_asked = False
 
     def receive(self, events: Sequence[Any]) -> None:
+        self._timer.cancel()
         if self._is_over or self._has_asked:
             return
         self._has_asked = True
@@ -106,6 +115,7 @@ class Reflection(_Plain):
         self._services = services
 
     def receive(self, events: Sequence[Any]) -> None:
+        self._timer.cancel()
         if not self._is_over:
             self._edge.send([self._answer(event) for event in events])
 
@@ -187,11 +197,11 @@ def standard_methods(services: Sequence[str]) -> dict[str, Method]:
     known = frozenset({"", *services})
     question = health_pb2.HealthCheckRequest.FromString
     methods = {
-        f"/{HEALTH}/Check": Method(question, lambda edge, peer: Check(edge, known)),
-        f"/{HEALTH}/Watch": Method(question, lambda edge, peer: Watch(edge, known)),
+        f"/{HEALTH}/Check": Method(question, lambda edge, peer: Check(edge, known), FIRST_BYTES),
+        f"/{HEALTH}/Watch": Method(question, lambda edge, peer: Watch(edge, known), FIRST_BYTES),
     }
     decode = reflection_pb2.ServerReflectionRequest.FromString
     opened: Callable[[Edge, Peer], Reflection] = lambda edge, peer: Reflection(edge, listed)  # noqa: E731
     for name in REFLECTIONS:
-        methods[f"/{name}/ServerReflectionInfo"] = Method(decode, opened)
+        methods[f"/{name}/ServerReflectionInfo"] = Method(decode, opened, FIRST_BYTES)
     return methods

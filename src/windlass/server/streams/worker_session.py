@@ -22,6 +22,7 @@ from windlass.server.streams.handshake import Handshake
 from windlass.server.streams.keeping import Held, Holding
 from windlass.server.streams.readies import Readies, ReadyRefused, worker_name
 from windlass.server.streams.shared import CallSession, Shared
+from windlass.wire.frames import FIRST_BYTES
 from windlass.wire.windlass_pb2 import (
     Calls,
     Stop,
@@ -34,6 +35,9 @@ from windlass.wire.windlass_pb2 import (
 
 MOST_UNANSWERED = 5_000
 """Events without an ack; while there are more, no others are read."""
+MOST_EARLY = 500
+"""Events that wait for a token to be looked up; with more, or more bytes than a stranger's message
+may have, no others are read."""
 MOST_CALLS = 100
 """Messages with calls that wait to be begun, likewise."""
 STOPPING = "the server is stopping; connect again"
@@ -51,6 +55,7 @@ class WorkerSession:
         self._edge = edge
         self._handshake = Handshake(shared, peer, self._refuse, self._opened)
         self._early: list[WorkerEvent] = []
+        self._early_size = 0
         self._hello = WorkerHello()
         self._stream: _Open | None = None
         self._is_half_closed = False
@@ -74,7 +79,8 @@ class WorkerSession:
             power = None if self._hello.wants_calls else Power.CLAIM
             self._handshake.hello(self._hello.token, power)
         self._early += events
-        if len(self._early) > MOST_UNANSWERED:
+        self._early_size += sum(event.ByteSize() for event in events)
+        if len(self._early) > MOST_EARLY or self._early_size > FIRST_BYTES:
             self._edge.hold(True)
 
     def half_closed(self) -> None:
@@ -135,6 +141,7 @@ class WorkerSession:
         ack = WorkerHelloAck(worker_id=worker_id, tenant_id=identity.tenant)
         self._edge.send([WorkerServerEvent(hello_ack=ack)])
         early, self._early = self._early, []
+        self._edge.trust()
         self._edge.hold(False)
         if early:
             self._stream.take(early)
