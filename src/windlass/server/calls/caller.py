@@ -43,7 +43,9 @@ class Caller:
         self._secret = secret
         self._tenant_mark = _mark(identity.tenant)
         kind = "jwt" if identity.digest is None else "token"
-        token_mark = _mark(f"{kind} {identity.name}")
+        # JWTs may share a name: what one is for tells apart those that may not settle the same.
+        of = f" {sorted(identity.tasks)}" if identity.digest is None and identity.tasks else ""
+        token_mark = _mark(f"{kind} {identity.name}{of}")
         self.suffix = "" if self.is_admin else f"@{self._tenant_mark}.{token_mark}"
 
     # ── powers and tenants ──
@@ -82,6 +84,8 @@ class Caller:
 
     def claims(self, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """The tasks among these whose jobs it may take; StoreError if there is none."""
+        if self.is_admin:
+            return asked
         chosen = claimable(self.identity, asked)
         if asked != () and chosen == ():
             allowed = ", ".join(self.identity.tasks or ("every task but Windlass's own",))
@@ -150,7 +154,11 @@ class Caller:
         return msgspec.Raw(encode(shown))
 
     def take_back(self, lease: Held) -> Held | None:
-        """The lease as the store knows it; None unless it was handed out to this caller."""
+        """The lease as the store knows it; None unless it was handed out to this caller, and is of
+        a task that it may claim."""
+        tasks = self.identity.tasks
+        if tasks is not None and not self.is_admin and lease.task not in tasks:
+            return None
         proof = slim(lease)
         proof.worker = lease.worker + self.suffix
         if self.is_admin or hmac.compare_digest(lease.seal.encode(), self._seal(proof).encode()):
