@@ -383,3 +383,25 @@ def test_names_of_workers_can_be_printed() -> None:
         assert locked_by.startswith("rest-bell?x") and len(locked_by) < 250
 
     served(check)
+
+
+def test_a_tenant_sees_the_workers_that_serve_it_alone() -> None:
+    async def check(kit: Kit) -> None:
+        tenants = ("a", "b")
+        workers = {tenant: await kit.as_role("worker", tenant=tenant) for tenant in tenants}
+        for tenant in tenants:
+            await kit.app.client.for_tenant(tenant).add_job("mail")
+            assert len(await claim(workers[tenant])) == 1
+            name = f"idle-{tenant}@{'0' * 12}.{'1' * 12}"
+            assert await kit.store.claim(ClaimRequest(name, ("x",), 1, tenants=(tenant,))) == []
+            await kit.store.introduce(name, ("x",), (tenant,))
+        await kit.store.claim(ClaimRequest("of-all", ("x",), 1))
+        for tenant, worker in workers.items():
+            found = (await worker.get("/v1/workers")).json()["workers"]
+            idle, rest = sorted(each["id"] for each in found)
+            assert idle == f"idle-{tenant}"
+            assert rest.startswith(f"rest-worker-{tenants.index(tenant)}-")
+        boss = await kit.as_role("admin")
+        assert len((await boss.get("/v1/workers")).json()["workers"]) == 5
+
+    served(check)
