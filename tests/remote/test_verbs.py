@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.remote.serving import ADMIN, Serving, serving, token
 from windlass.errors import (
@@ -25,6 +26,8 @@ from windlass.errors import (
 )
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
+from windlass.server.calls import CallService
+from windlass.server.calls.caller import Caller
 from windlass.server.calls.table import rules
 from windlass.server.calls.working import Renewals
 from windlass.server.identity import Identity, Power, Role
@@ -47,6 +50,7 @@ from windlass.stores.memory import MemoryStore
 from windlass.stores.remote import RemoteStore, ServerAddress
 from windlass.wire import calls
 from windlass.wire.calls import NEEDS_DATABASE, NO_CALLS, VERBS
+from windlass.wire.windlass_pb2 import WorkerServerEvent
 
 MINE, OTHER = "mine", "other"
 _OF_STREAM = {"describe", "subscribe"}
@@ -616,3 +620,42 @@ async def test_a_page_has_at_least_one_place(served: Serving) -> None:
         assert len(await store.find(JobFilter(limit=2))) == 2
     finally:
         await store.close()
+
+
+def test_jwts_for_other_tasks_prove_no_lease_of_each_other() -> None:
+    def caller(*tasks: str) -> Caller:
+        roles = frozenset({Role.WORKER})
+        return Caller(Identity(name="jwt", roles=roles, tasks=tasks or None), b"secret")
+
+    a, again, both = caller("a"), caller("a"), caller("b", "a")
+    every = caller()
+    assert a.worker("w") == again.worker("w")
+    assert len({each.worker("w") for each in (a, both, every)}) == 3
+    for task, is_good in (("a", True), ("b", False)):
+        held = replace(calls.slim(_lease(tenant="")), task=task)
+        held.seal = a._seal(replace(held, worker=a.worker("w")))
+        assert (a.take_back(held) is not None) is is_good
+
+
+def test_only_admins_are_told_when_a_job_is_due() -> None:
+    told: list[tuple[str, float | None]] = []
+
+    async def run() -> None:
+        async def send(event: WorkerServerEvent) -> None:
+            if event.hint.HasField("due_seconds"):
+                told.append((name, event.hint.due_seconds))
+                heard.set()
+
+        heard = asyncio.Event()
+        service = CallService(MemoryStore(), "secret")
+        for name, role in (("boss", Role.ADMIN), ("w", Role.WORKER)):
+            session = service.open(Identity(name=name, roles=frozenset({role})), send)
+            service._hinted = {session}
+            heard.clear()
+            service._tell_due(7.0)
+            await heard.wait()
+            await service.end(session)
+        await service.close()
+
+    asyncio.run(run())
+    assert told == [("boss", 7.0), ("w", -1.0)]

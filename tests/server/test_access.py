@@ -161,6 +161,7 @@ def scope(
     "request_",
     [
         scope(),
+        scope() | {"http_version": "1.1"},
         scope(host="[::1]:8080", address="::1"),
         scope(address="::ffff:127.0.0.1"),
         scope(body="application/problem+json; charset=utf-8"),
@@ -187,6 +188,7 @@ def test_a_program_of_this_machine_is_known(request_: dict[str, Any]) -> None:
         scope(x_forwarded_proto="https"),
         scope(via="1.1 proxy"),
         scope(x_real_ip="192.0.2.7"),
+        scope() | {"http_version": "1.0"},
         scope(body="text/plain"),
         scope(body="application/x-www-form-urlencoded"),
         scope(body=""),

@@ -2,9 +2,10 @@
 
 Without a token the caller must be a program on this machine that speaks to the server itself. A
 proxy on this machine passes on what others say, and a web page makes the browser of this machine's
-user say it; both come from a loopback address. A proxy is told by the headers that it adds, a page
-by the name in `Host` (its own, also where that name leads here), by `Origin`, and by bodies that
-are no JSON: those are the ones that a browser sends to other sites without asking them first.
+user say it; both come from a loopback address. A proxy is told by the headers that it adds, and by
+HTTP/1.0; a page by the name in `Host` (its own, also where that name leads here), by `Origin`, and
+by bodies that are no JSON: those are the ones that a browser sends to other sites without asking
+them first.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Peer(msgspec.Struct, frozen=True):
     """The name by which it was called, with or without a port."""
     is_forwarded: bool = False
     """Whether a proxy has passed it on."""
+    is_old: bool = False
+    """Whether it came as HTTP/1.0, which proxies speak that add no header, and programs do not."""
     may_be_a_page: bool = False
     """Whether a web page of another site could have made a browser send it."""
 
@@ -41,6 +44,8 @@ class Peer(msgspec.Struct, frozen=True):
             return "its Host is not a name of this machine, such as localhost or 127.0.0.1"
         if self.is_forwarded:
             return "it came through a proxy"
+        if self.is_old:
+            return "it came as HTTP/1.0, as through a proxy"
         if self.may_be_a_page:
             return "its body is not declared as JSON; send Content-Type: application/json"
         return None
@@ -60,6 +65,7 @@ def http_peer(scope: Mapping[str, Any]) -> Peer:
         address=client[0] if client else None,
         host=headers.get("host", ""),
         is_forwarded=_is_forwarded(headers),
+        is_old=scope.get("http_version", "1.1") in ("0.9", "1.0"),
         may_be_a_page=_may_be_a_page(scope["method"], headers),
     )
 

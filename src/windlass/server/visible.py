@@ -6,6 +6,7 @@ comes along with something else, its id and its state are shown, and nothing of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -14,9 +15,13 @@ from msgspec.structs import replace
 from windlass.errors import ChainNotFoundError, ValidationError
 from windlass.model.chain import Chain
 from windlass.model.job import Job
+from windlass.model.names import MAX_TENANT
 from windlass.server.identity import Identity
 from windlass.store.port import Store
-from windlass.store.records import NewJob
+from windlass.store.records import NewJob, WorkerInfo
+
+SUFFIX = re.compile(r"@([0-9a-f]{12})\.[0-9a-f]{12}$")
+_NO_TENANT = "?" * (MAX_TENANT + 1)
 
 J = TypeVar("J", bound=Job)
 
@@ -71,6 +76,30 @@ def added(identity: Identity, new: Sequence[NewJob], jobs: Iterable[J]) -> list[
         job if each.key is None else seen_job(identity, job)
         for each, job in zip(new, jobs, strict=True)
     ]
+
+
+async def seen_workers(identity: Identity, store: Store, tenant: str | None) -> list[WorkerInfo]:
+    """The workers of a tenant, None for all. A caller that is no admin sees those that have said
+    that they are for its tenant, and those that hold its jobs; by names without what tells the
+    workers of tokens apart.
+
+    Workers that have said nothing may be for any tenant. No tenant has the name `_NO_TENANT`, so
+    that those which serve it, too, are these.
+    """
+    known = await store.workers(tenant)
+    if identity.is_admin:
+        return known
+    anyones = {info.id for info in await store.workers(_NO_TENANT)}
+    return [
+        replace(info, id=readable(info.id))
+        for info in known
+        if info.running or info.id not in anyones
+    ]
+
+
+def readable(worker: str) -> str:
+    """The name of a worker without the suffix that the verbs of the port give it."""
+    return SUFFIX.sub("", worker)
 
 
 async def require_own(identity: Identity, store: Store, jobs: Iterable[NewJob]) -> None:

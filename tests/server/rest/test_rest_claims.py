@@ -12,7 +12,9 @@ import pytest
 
 from tests.server.rest.kit import HERE, Kit, counted, problem, served
 from windlass import JobState
+from windlass.server.tokens import digest_of, make_token
 from windlass.store.records import ClaimRequest, Lease, NewJob
+from windlass.store.server import Token
 
 Body = dict[str, Any]
 
@@ -342,5 +344,64 @@ def test_jobs_of_windlass_itself_are_not_claimed() -> None:
         problem(answer, 403, "forbidden", "tasks")
         claims = await claim(worker, tasks=["windlass.webhook", "mail"], count=10)
         assert [each["job"]["task"] for each in claims] == ["mail"]
+
+    served(check)
+
+
+@pytest.mark.parametrize("kind", ["claim", "result"])
+def test_a_long_poll_ends_with_its_token(kind: str) -> None:
+    async def check(kit: Kit) -> None:
+        worker = await kit.as_role("worker")
+        job = await kit.app.client.add_job("other", keep=60)
+        if kind == "claim":
+            body = {"tasks": ["mail"], "wait": 60}
+            waiting = asyncio.create_task(worker.post("/v1/claims", json=body))
+        else:
+            address = f"/v1/jobs/{job.id}/result?wait=60"
+            waiting = asyncio.create_task(worker.get(address))
+        await asyncio.sleep(1)
+        [token] = await kit.store.tokens()
+        await kit.store.revoke_token(token.name)
+        began = kit.clock.monotonic()
+        problem(await waiting, 401, "unauthenticated")
+        assert kit.clock.monotonic() - began < 30
+        await kit.app.client.add_job("mail")
+        assert (await kit.app.client.counts())["running"] == 0
+
+    served(check)
+
+
+def test_names_of_workers_can_be_printed() -> None:
+    async def check(kit: Kit) -> None:
+        text = make_token()
+        name = "bell\x07" + "x" * 400
+        made = Token(name=name, digest=digest_of(text), roles=("worker",), created_at=0)
+        await kit.store.add_token(made)
+        await kit.app.client.add_job("mail")
+        [one] = await claim(kit.caller(text))
+        locked_by = one["job"]["locked_by"]
+        assert locked_by.startswith("rest-bell?x") and len(locked_by) < 250
+
+    served(check)
+
+
+def test_a_tenant_sees_the_workers_that_serve_it_alone() -> None:
+    async def check(kit: Kit) -> None:
+        tenants = ("a", "b")
+        workers = {tenant: await kit.as_role("worker", tenant=tenant) for tenant in tenants}
+        for tenant in tenants:
+            await kit.app.client.for_tenant(tenant).add_job("mail")
+            assert len(await claim(workers[tenant])) == 1
+            name = f"idle-{tenant}@{'0' * 12}.{'1' * 12}"
+            assert await kit.store.claim(ClaimRequest(name, ("x",), 1, tenants=(tenant,))) == []
+            await kit.store.introduce(name, ("x",), (tenant,))
+        await kit.store.claim(ClaimRequest("of-all", ("x",), 1))
+        for tenant, worker in workers.items():
+            found = (await worker.get("/v1/workers")).json()["workers"]
+            idle, rest = sorted(each["id"] for each in found)
+            assert idle == f"idle-{tenant}"
+            assert rest.startswith(f"rest-worker-{tenants.index(tenant)}-")
+        boss = await kit.as_role("admin")
+        assert len((await boss.get("/v1/workers")).json()["workers"]) == 5
 
     served(check)

@@ -14,8 +14,7 @@ An admin asks as it likes, and its workers are called as it says.
 from __future__ import annotations
 
 import hmac
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -25,11 +24,10 @@ from windlass.model.chain import Chain
 from windlass.model.job import FailedAttempt, Job
 from windlass.server.calls.refusals import Refused
 from windlass.server.identity import Identity, Power, claimable
-from windlass.server.visible import may_read, seen_chain
-from windlass.store.records import Lease, WorkerInfo
+from windlass.server.visible import SUFFIX, may_read, readable, seen_chain
+from windlass.store.records import Lease
 from windlass.wire.calls import Held, encode, held, slim
 
-_SUFFIX = re.compile(r"@([0-9a-f]{12})\.[0-9a-f]{12}$")
 MOST_NAME = 900
 """Characters of a worker's name, which gets a suffix."""
 
@@ -41,10 +39,11 @@ class Caller:
         self.identity = identity
         self.is_admin = identity.is_admin
         self._secret = secret
-        self._tenant_mark = _mark(identity.tenant)
         kind = "jwt" if identity.digest is None else "token"
-        token_mark = _mark(f"{kind} {identity.name}")
-        self.suffix = "" if self.is_admin else f"@{self._tenant_mark}.{token_mark}"
+        # JWTs may share a name: what one is for tells apart those that may not settle the same.
+        of = f" {sorted(identity.tasks)}" if identity.digest is None and identity.tasks else ""
+        token_mark = _mark(f"{kind} {identity.name}{of}")
+        self.suffix = "" if self.is_admin else f"@{_mark(identity.tenant)}.{token_mark}"
 
     # ── powers and tenants ──
 
@@ -82,6 +81,8 @@ class Caller:
 
     def claims(self, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """The tasks among these whose jobs it may take; StoreError if there is none."""
+        if self.is_admin:
+            return asked
         chosen = claimable(self.identity, asked)
         if asked != () and chosen == ():
             allowed = ", ".join(self.identity.tasks or ("every task but Windlass's own",))
@@ -110,28 +111,20 @@ class Caller:
         """Whether a worker, as the store calls it, is one of this caller."""
         return bool(self.suffix) and worker.endswith(self.suffix)
 
-    def workers(self, known: Iterable[WorkerInfo]) -> list[WorkerInfo]:
-        """Those that it may know of, under the names it knows."""
-        return [replace(info, id=self.shown(info.id)) for info in known if self._may_know(info.id)]
-
-    def _may_know(self, name: str) -> bool:
-        scoped = _SUFFIX.search(name)
-        return self.is_admin or scoped is None or scoped[1] == self._tenant_mark
-
     # ── jobs and chains ──
 
     def job(self, job: Job) -> Job:
         if not self.suffix:
             return job
-        if job.locked_by is not None and job.locked_by.endswith(self.suffix):
-            job = replace(job, locked_by=self.shown(job.locked_by))
-        if any((it.worker or "").endswith(self.suffix) for it in job.errors):
+        if job.locked_by is not None and SUFFIX.search(job.locked_by):
+            job = replace(job, locked_by=readable(job.locked_by))
+        if any(SUFFIX.search(it.worker or "") for it in job.errors):
             job = replace(job, errors=tuple(map(self._attempt, job.errors)))
         return job
 
     def _attempt(self, failed: FailedAttempt) -> FailedAttempt:
         worker = failed.worker
-        return failed if worker is None else replace(failed, worker=self.shown(worker))
+        return failed if worker is None else replace(failed, worker=readable(worker))
 
     def chain(self, chain: Chain[object]) -> Chain[object]:
         """What the caller sees of a chain."""
@@ -150,7 +143,11 @@ class Caller:
         return msgspec.Raw(encode(shown))
 
     def take_back(self, lease: Held) -> Held | None:
-        """The lease as the store knows it; None unless it was handed out to this caller."""
+        """The lease as the store knows it; None unless it was handed out to this caller, and is of
+        a task that it may claim."""
+        tasks = self.identity.tasks
+        if tasks is not None and not self.is_admin and lease.task not in tasks:
+            return None
         proof = slim(lease)
         proof.worker = lease.worker + self.suffix
         if self.is_admin or hmac.compare_digest(lease.seal.encode(), self._seal(proof).encode()):

@@ -13,6 +13,7 @@ from windlass.model.job import Job, JobState
 from windlass.server.calls.desk import Desk
 from windlass.server.calls.refusals import Refused
 from windlass.server.pages import Listed, page
+from windlass.server.visible import seen_workers
 from windlass.store.records import Capabilities, ChainFilter, JobFilter, Paused, WorkerInfo
 from windlass.store.schedules import KnownSchedule
 from windlass.wire import calls
@@ -132,7 +133,8 @@ async def schedules(desk: Desk, asked: calls.Seen) -> list[KnownSchedule]:
 
 
 async def workers(desk: Desk, asked: calls.Seen) -> list[WorkerInfo]:
-    return desk.caller.workers(await desk.store.workers(desk.caller.tenant(asked.tenant)))
+    caller = desk.caller
+    return await seen_workers(caller.identity, desk.store, caller.tenant(asked.tenant))
 
 
 async def paused(desk: Desk, asked: calls.Seen) -> Paused:

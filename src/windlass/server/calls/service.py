@@ -109,7 +109,8 @@ class CallService:
 
     def _tell_due(self, seconds: float | None) -> None:
         for session in self._hinted:
-            session.due(seconds)
+            # Which tenant's job it is, is not known: when it is due, is for those who see all.
+            session.due(seconds if session.sees_all else None)
 
     # ── what could not be delivered ──
 

@@ -59,6 +59,11 @@ class CallSession:
         self._writer: asyncio.Task[None] | None = None
         self._is_closed = False
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether its caller is told of the jobs of all tenants."""
+        return self._desk.caller.is_admin
+
     async def take(self, calls: Calls) -> None:
         """Begin these calls. Returns when the stream may be read on."""
         for call in calls.calls:

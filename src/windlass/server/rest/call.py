@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from litestar import Request
@@ -12,6 +12,7 @@ from windlass.client import Client
 from windlass.client.showing import ShownJob, shown, with_blockers
 from windlass.model.job import Job
 from windlass.server.identity import Identity
+from windlass.server.rest.gone import Caller
 from windlass.server.rest.problems import Kind, Refused
 from windlass.server.rest.shared import Shared
 from windlass.server.visible import may_read, seen_chains
@@ -78,6 +79,11 @@ class Call(Generic[Q, B]):
     def may_read(self, task: str) -> bool:
         """Whether the caller sees jobs of this task: a worker's token may be for some alone."""
         return may_read(self.identity, task)
+
+    @property
+    def caller(self) -> Caller:
+        """Whether it still listens, and its token is still good."""
+        return Caller(self.request, partial(self.service.watch, self.identity))
 
     async def shown(self, job: Job) -> ShownJob:
         """A job that the caller sees, with what it sees of the chains that it waited for."""

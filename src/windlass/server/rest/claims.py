@@ -9,7 +9,6 @@ not exist.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -27,6 +26,7 @@ from windlass.server.rest.routes import Answer, Nothing, Routes
 from windlass.server.rest.specs import Task
 from windlass.server.rest.tickets import LeaseText, ticket
 from windlass.server.streams.dispatcher import Want
+from windlass.server.streams.readies import worker_name
 from windlass.store.records import RELEASE, ClaimRequest, Lease, decode_blockers
 from windlass.store.server import ClaimScope
 
@@ -98,7 +98,7 @@ async def claim_jobs(call: Call[Nothing, ClaimCall]) -> Claims:
         )
     seconds = call.body.lease or call.service.app.settings.lease
     want = _Wanted(call, _scope(call), seconds)
-    async with Caller(call.request) as caller:
+    async with call.caller as caller:
         leases = await want.claim(caller)
         try:
             count = that_fit(leases)
@@ -141,7 +141,7 @@ class _Wanted:
         self._seconds = seconds
         self._count = call.body.count
         self._wait = call.body.wait
-        self._worker = f"rest-{call.identity.name}-{secrets.token_hex(8)}"
+        self._worker = worker_name(f"rest-{call.identity.name}")
 
     async def claim(self, caller: Caller) -> list[Lease]:
         """What there is, or what comes within the wait."""

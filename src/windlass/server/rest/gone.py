@@ -1,17 +1,20 @@
-"""Callers that go away while they wait: the server notices, and stops waiting for them."""
+"""Callers that go away while they wait, or whose tokens end: the server notices, and stops waiting
+for them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
 from litestar import Request
 
+from windlass.server.refusals import Unauthenticated
 from windlass.server.rest.problems import Gone
 
 T = TypeVar("T")
+Watch = Callable[[Callable[[str], None]], Callable[[], None]]
 
 
 async def until(awaited: asyncio.Future[Any], seconds: float, stopping: asyncio.Event) -> None:
@@ -29,8 +32,11 @@ class Caller:
     """Whether the caller of a request still listens. Use it by `async with`, after the body was
     read: whatever comes then is the end of the connection."""
 
-    def __init__(self, request: Request[Any, Any, Any]) -> None:
+    def __init__(self, request: Request[Any, Any, Any], watch: Watch) -> None:
+        """`watch` calls back when the caller's token is no longer good."""
         self._request = request
+        self._watch = watch
+        self._why: str | None = None
 
     async def __aenter__(self) -> Caller:
         self._leaving = asyncio.create_task(self._left(), name="windlass caller")
@@ -55,13 +61,27 @@ class Caller:
         return self._leaving.done()
 
     async def wait(self, waiting: Awaitable[T]) -> T:
-        """What is waited for; Gone, and the wait is cancelled, if the caller leaves before."""
+        """What is waited for; Gone, and the wait is cancelled, if the caller leaves before.
+        Unauthenticated if its token ends."""
         work = asyncio.ensure_future(waiting)
+        over = asyncio.Event()
+
+        def ended(why: str) -> None:
+            self._why = why
+            over.set()
+
+        unwatch = self._watch(ended)
+        ending = asyncio.ensure_future(over.wait())
         try:
-            await asyncio.wait((work, self._leaving), return_when=asyncio.FIRST_COMPLETED)
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait((work, self._leaving, ending), return_when=first)
+            if self._why is not None:
+                raise Unauthenticated(self._why)
             if work.done():
                 return work.result()
             raise Gone
         finally:
+            unwatch()
             work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+            ending.cancel()
+            await asyncio.gather(work, ending, return_exceptions=True)

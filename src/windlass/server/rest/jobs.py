@@ -14,7 +14,6 @@ from windlass.server.identity import Power
 from windlass.server.pages import page
 from windlass.server.rest.answers import Jobs
 from windlass.server.rest.call import Call
-from windlass.server.rest.gone import Caller
 from windlass.server.rest.problems import Kind, Refused
 from windlass.server.rest.routes import Answer, Nothing, Reply, Routes
 from windlass.server.rest.specs import Filter
@@ -106,7 +105,7 @@ async def get_job_result(call: Call[Wait, None]) -> Reply:
     id = call.id
     job = await _visible(call, id)
     if call.query.wait and not job.state.is_final:
-        async with Caller(call.request) as caller:
+        async with call.caller as caller:
             await caller.wait(call.results.wait(id, call.query.wait))
         job = await _visible(call, id)
     status = 200 if job.state.is_final else 202

@@ -19,6 +19,7 @@ from windlass.model.job import DEFAULT_TENANT, JobState
 from windlass.server.identity import Power
 from windlass.server.rest.call import Call
 from windlass.server.rest.routes import Answer, Nothing, Routes
+from windlass.server.visible import seen_workers
 from windlass.store.records import Paused
 
 routes = Routes("names")
@@ -94,7 +95,7 @@ async def list_queues(call: Call[Nothing, None]) -> Queues:
 async def list_workers(call: Call[Nothing, None]) -> Workers:
     """List the workers that the database knows, with the jobs that each has."""
     call.require_all_tasks("workers")
-    found = await call.seen.workers()
+    found = await seen_workers(call.identity, call.service.store, call.sees)
     return Workers(
         [
             Worker(worker.id, to_datetime(worker.expires_at), worker.running)
