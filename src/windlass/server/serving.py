@@ -153,8 +153,8 @@ class Serving:
 
     async def _drain(self, upkeep: Upkeep, streams: StreamServer, rest: RestPort) -> None:
         self._service.draining.set()
-        loop = asyncio.get_running_loop()
-        end = loop.time() + self._settings.grace
+        clock = self._service.clock
+        end = clock.monotonic() + self._settings.grace
         hurrying = asyncio.create_task(self._hurry(upkeep, rest), name="windlass-hurry")
         try:
             await _first_of(
@@ -163,7 +163,7 @@ class Serving:
                 asyncio.sleep(self._settings.grace),
             )
             await self._briefly(streams.close)
-            await rest.stop(0.0 if self._hurried.is_set() else end - loop.time())
+            await rest.stop(0.0 if self._hurried.is_set() else end - clock.monotonic())
             await upkeep.stop()
         finally:
             hurrying.cancel()

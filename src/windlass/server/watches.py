@@ -70,9 +70,8 @@ class Watches:
 
     async def _pause(self) -> None:
         """Until the next round, or until a token expires that is good for less long."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + EVERY
-        while (left := min(end - loop.time(), self._good_for())) > 0:
+        end = self._clock.monotonic() + EVERY
+        while (left := min(end - self._clock.monotonic(), self._good_for())) > 0:
             self._has_new.clear()
             try:
                 async with asyncio.timeout(left):
