@@ -217,4 +217,4 @@ def test_answers_are_as_the_document_says(path: str, method: str, mode: Generati
 def test_many_answers_are_as_the_document_says(
     path: str, method: str, mode: GenerationMode
 ) -> None:
-    try_operation(path, method, mode, 60)
+    try_operation(path, method, mode, 25)

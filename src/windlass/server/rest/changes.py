@@ -60,7 +60,7 @@ async def cancel_job(call: Call[Nothing, Nothing]) -> ShownJob:
 
     One that waits is cancelled; one that runs is told to stop, and is cancelled when it does.
     """
-    return await _change(call, call.seen.cancel_jobs, "only jobs that have not ended can be")
+    return await _change(call, "cancel", call.seen.cancel_jobs)
 
 
 @routes.post(
@@ -68,8 +68,7 @@ async def cancel_job(call: Call[Nothing, Nothing]) -> ShownJob:
 )
 async def retry_job(call: Call[Nothing, Nothing]) -> ShownJob:
     """Run a failed, cancelled or scheduled job now, with all its attempts."""
-    needed = "failed, cancelled and scheduled jobs can be retried"
-    return await _change(call, call.seen.retry_jobs, needed)
+    return await _change(call, "retry", call.seen.retry_jobs)
 
 
 @routes.post(
@@ -80,9 +79,7 @@ async def retry_job(call: Call[Nothing, Nothing]) -> ShownJob:
 )
 async def complete_job(call: Call[Nothing, Nothing]) -> ShownJob:
     """Mark a job as completed without running it."""
-    return await _change(
-        call, call.seen.complete_jobs, "jobs that neither run nor have ended can be completed"
-    )
+    return await _change(call, "complete", call.seen.complete_jobs)
 
 
 @routes.post(
@@ -98,7 +95,7 @@ async def fail_job(call: Call[Nothing, Reason]) -> ShownJob:
     async def fail(ids: list[int]) -> list[Job]:
         return await call.seen.permanently_fail_jobs(ids, call.body.reason)
 
-    return await _change(call, fail, "jobs that neither run nor have ended can be failed")
+    return await _change(call, "fail", fail)
 
 
 @routes.post(
@@ -117,7 +114,7 @@ async def reschedule_job(call: Call[Nothing, Reschedule]) -> ShownJob:
     async def reschedule(ids: list[int]) -> list[Job]:
         return await call.seen.reschedule_jobs(ids, **msgspec.structs.asdict(call.body))
 
-    return await _change(call, reschedule, "jobs that do not run can be rescheduled")
+    return await _change(call, "reschedule", reschedule)
 
 
 @routes.delete(
@@ -139,12 +136,12 @@ async def delete_job_by_key(call: Call[ByKey, None]) -> ShownJob:
 
 
 async def _change(
-    call: Call[Any, Any], verb: Callable[[list[int]], Awaitable[list[Job]]], needed: str
+    call: Call[Any, Any], name: str, verb: Callable[[list[int]], Awaitable[list[Job]]]
 ) -> ShownJob:
     """Change the job of this call. A verb passes over what it does not apply to; why, is asked
     afterwards, when the job may have changed again."""
     changed = await verb([call.id])
     if not changed:
         job = await call.seen.get_job(call.id)
-        raise no_job(call.id) if job is None else wrong_state(job, needed)
+        raise no_job(call.id) if job is None else wrong_state(job, name)
     return await with_blockers(call.seen, changed[0])

@@ -17,6 +17,7 @@ from windlass.server.rest.gone import Caller
 from windlass.server.rest.problems import Kind, Refused
 from windlass.server.rest.routes import Answer, Nothing, Reply, Routes
 from windlass.server.rest.specs import Filter
+from windlass.store import rules
 
 routes = Routes("jobs")
 
@@ -126,9 +127,12 @@ def no_job(id: int) -> Refused:
     )
 
 
-def wrong_state(job: Job, needed: str) -> Refused:
+def wrong_state(job: Job, verb: str) -> Refused:
     """A verb that the state of a job forbids."""
     where = f" on {job.locked_by}" if job.state is JobState.RUNNING else ""
+    states = ", ".join(rules.TOUCHED_BY[verb])
     return Refused(
-        Kind.CONFLICT, f"job {job.id} is {job.state}{where}, and was not changed; {needed}"
+        Kind.CONFLICT,
+        f"job {job.id} is {job.state}{where}, and was not changed; {verb} applies to jobs that are"
+        f" {states}",
     )
