@@ -101,7 +101,7 @@ _SETTINGS = (
 @click.option(
     "--open-probes",
     is_flag=True,
-    help="Answer /healthz, /readyz and /metrics without a token on every address.",
+    help="Answer /healthz and /readyz without a token on every address.",
 )
 @click.option(
     "--max-payload",

@@ -121,5 +121,5 @@ class Service:
         return check_address(url, self.settings.webhook_allow)
 
     def may_probe(self, peer: Peer) -> bool:
-        """Whether health and metrics are shown to a caller without a token."""
+        """Whether health is shown to a caller without a token."""
         return self.settings.open_probes or peer.is_local
