@@ -11,6 +11,7 @@ from tests.server.streams.desk import Stream, desk, run
 from windlass import App
 from windlass.errors import StoreUnavailableError, ValidationError
 from windlass.model.job import JobState
+from windlass.server.streams.additions import AWAY
 from windlass.server.streams.edges import Status
 from windlass.server.streams.texts import handed_out, stored
 from windlass.server.streams.turns import MOST_IN_BATCH, TOO_MANY
@@ -203,10 +204,10 @@ def test_what_the_store_refuses_fails_alone() -> None:
             assert acks[5].error_message == "not this one"
 
             async def away(jobs: Any) -> Any:
-                raise StoreUnavailableError("the database is away")
+                raise StoreUnavailableError("db.example does not answer")
 
             store.enqueue = away
-            assert (await created(stream)).error_message == "the database is away"
+            assert (await created(stream)).error_message == AWAY
 
     run(body)
 
