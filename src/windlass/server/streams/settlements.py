@@ -186,7 +186,7 @@ class Settlements:
 
 
 def _refused(error: Exception) -> Settled:
-    """What is wrong with an outcome is told; what a database says of itself is for the log alone."""
+    """What is wrong with an outcome is told; what a database says of itself is for the log."""
     if isinstance(error, ValidationError):
         return Settled(Verdict.REFUSED, reason=str(error))
     _log.error("the database refuses an outcome: %s", error)
