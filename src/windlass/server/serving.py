@@ -222,7 +222,7 @@ class Serving:
             return
         least = now + (_LAST_WRITES if now < end else _HURRIED_WRITES)
         self._last_writes = min(self._last_writes, least)
-        if self._patience is not None:
+        if self._patience is not None and not self._patience.expired():
             self._patience.reschedule(self._last_writes)
 
     def _forget_signals(self) -> None:

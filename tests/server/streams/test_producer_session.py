@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.server.streams.desk import Stream, desk, run
+from tests.server.streams.desk import InlineLeases, Stream, desk, run
 from windlass import App
 from windlass.errors import StoreUnavailableError, ValidationError
 from windlass.model.job import JobState
+from windlass.server.streams.additions import AWAY
 from windlass.server.streams.edges import Status
 from windlass.server.streams.texts import handed_out, stored
 from windlass.server.streams.turns import MOST_IN_BATCH, TOO_MANY
+from windlass.testing import VirtualClock, run_virtual
 from windlass.wire import windlass_pb2 as pb
 
 
@@ -203,10 +205,10 @@ def test_what_the_store_refuses_fails_alone() -> None:
             assert acks[5].error_message == "not this one"
 
             async def away(jobs: Any) -> Any:
-                raise StoreUnavailableError("the database is away")
+                raise StoreUnavailableError("db.example does not answer")
 
             store.enqueue = away
-            assert (await created(stream)).error_message == "the database is away"
+            assert (await created(stream)).error_message == AWAY
 
     run(body)
 
@@ -331,3 +333,20 @@ def test_a_batch_has_ten_thousand_requests_at_most_and_none_of_more_is_added() -
             assert not stream.edge.is_held
 
     run(body)
+
+
+def test_each_message_of_a_token_past_its_rate_is_refused() -> None:
+    async def body(clock: VirtualClock) -> None:
+        async with desk(clock=clock, host=InlineLeases, rate=1) as it:
+            stream = await it.producing()
+            batch = pb.CreateTaskBatch(tasks=[pb.CreateTask(command="mail")] * 3)
+            stream.say(create_task_batch=batch)
+            assert all(ack.ok for ack in (await stream.hear(pb.CreateAckBatch)).acks)
+            stream.say(create_task_batch=batch)
+            acks = (await stream.hear(pb.CreateAckBatch)).acks
+            assert ["too many calls" in ack.error_message for ack in acks] == [True] * 3
+            await asyncio.sleep(1)
+            stream.say(create_task=pb.CreateTask(command="mail"))
+            assert (await stream.hear(pb.CreateAck)).ok
+
+    run_virtual(body)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.server.streams.desk import Desk, InlineLeases, Stream, desk, run
 from windlass import App
+from windlass.errors import StoreUnavailableError
 from windlass.model.job import Job, JobState
 from windlass.model.retry import Retry
 from windlass.server.streams.edges import Status
@@ -780,5 +781,22 @@ def test_a_long_batch_is_judged_in_turns_with_others() -> None:
             assert not one.edge.sent
             assert len((await one.hear(pb.ResultAckBatch)).acks) == len(long)
             assert (await one.hear(pb.ResultAck)).task_id == "last"
+
+    run(body)
+
+
+def test_a_stranger_is_not_told_what_the_database_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        async with desk() as it:
+
+            async def away(*asked: Any, **more: Any) -> Any:
+                raise StoreUnavailableError("db.example does not answer")
+
+            monkeypatch.setattr(it.service.access, "identify", away)
+            stream = it.worker()
+            stream.say(hello=pb.WorkerHello(token="x"))
+            status, why = await stream.edge.ended()
+            assert status is Status.UNAVAILABLE
+            assert "db.example" not in why
 
     run(body)

@@ -20,6 +20,8 @@ from windlass.store.server import Request, Requested
 
 MOST_AT_ONCE = 1_000
 
+AWAY = "the server's database does not answer now; try again"
+REFUSED = "the server's database refused this job; the server's log says why"
 CONFLICT = "this idempotency key was used for another task or payload in the last 24 hours"
 
 _log = logging.getLogger("windlass.server")
@@ -135,8 +137,10 @@ class Additions:
 
 
 def _told(error: Exception) -> str:
-    match error:
-        case OutcomeUnknownError():
-            return f"it is not known whether the job was added: {error}"
-        case _:
-            return str(error)
+    """What a client is told; what a database says of itself is for the server's log alone."""
+    if isinstance(error, ValidationError):
+        return str(error)
+    _log.warning("jobs of producers were not added: %s", error)
+    if isinstance(error, OutcomeUnknownError):
+        return "the server lost its database; it is not known whether the job was added"
+    return REFUSED if is_refusal(error) else AWAY

@@ -64,6 +64,7 @@ def make_shared(
     )
     return Shared(
         identify=lambda token, peer: service.access.identify(token, peer=peer),
+        admit=service.limits.admit,
         watch=service.watch,
         store=service.store,
         settlements=works.settlements,

@@ -74,7 +74,8 @@ class Handshake:
         except Refusal as refusal:
             return self._refuse(Status[refusal.code], str(refusal))
         except StoreError as error:
-            return self._refuse(Status.UNAVAILABLE, f"the token cannot be looked up now: {error}")
+            _log.warning("a token could not be looked up: %s", error)
+            return self._refuse(Status.UNAVAILABLE, "the token cannot be looked up now")
         except Exception:
             _log.exception("a token could not be judged")
             return self._refuse(Status.INTERNAL, "the token could not be judged")

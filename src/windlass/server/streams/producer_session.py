@@ -18,6 +18,7 @@ from windlass.model import payload as payloads
 from windlass.server.idempotency import digest_of
 from windlass.server.identity import Identity, Power
 from windlass.server.peers import Peer
+from windlass.server.refusals import TooManyCalls
 from windlass.server.streams.additions import Added, Addition
 from windlass.server.streams.edges import Edge, Status
 from windlass.server.streams.handshake import Handshake
@@ -184,14 +185,14 @@ class ProducerSession:
                         "InvalidArgument", "the event is empty, or unknown to this server"
                     )
                     continue
-            is_too_long = len(tasks) > MOST_IN_BATCH
+            refusal = self._refusal(identity, len(tasks))
             if len(tasks) > MOST_ACKS:
                 tasks = tasks[:1]
             seqs: list[int] = []
             for task in tasks:
                 seqs.append(task.seq)
-                if is_too_long:
-                    added.append(Added(error=TOO_MANY))
+                if refusal is not None:
+                    added.append(Added(error=refusal))
                 else:
                     added.append(self._begin(identity, task, additions))
                 if len(added) % SLICE == 0:
@@ -204,6 +205,16 @@ class ProducerSession:
         written.add_done_callback(
             lambda answers: self._answer(messages, added, _results(answers, additions), count)
         )
+
+    def _refusal(self, identity: Identity, count: int) -> str | None:
+        """Why nothing is done about a message with so many requests. Each message is a call."""
+        if count > MOST_IN_BATCH:
+            return TOO_MANY
+        try:
+            self._shared.admit(identity)
+        except TooManyCalls as error:
+            return str(error)
+        return None
 
     def _begin(
         self, identity: Identity, task: CreateTask, additions: list[Addition]

@@ -17,7 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass.engine.sure import is_refusal, sure
-from windlass.errors import OutcomeUnknownError, StoreClosedError, StoreUnavailableError
+from windlass.errors import (
+    OutcomeUnknownError,
+    StoreClosedError,
+    StoreUnavailableError,
+    ValidationError,
+)
 from windlass.store.port import WorkStore
 from windlass.store.records import RELEASE, Lease, Outcome, Settled, Verdict
 
@@ -28,6 +33,8 @@ MOST_WAITING = 100_000
 """Outcomes that wait, with those that are being written."""
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
+
+_REFUSED = "the server's database refused this outcome; the server's log says why"
 
 _log = logging.getLogger("windlass.server")
 
@@ -72,7 +79,7 @@ class Settlements:
 
     def submit(self, settlements: Sequence[Settlement]) -> asyncio.Future[list[Settled]]:
         """Ask once for each: some of the answers may be *busy*. What the database will not have is
-        *refused*, with what it said. StoreClosedError if the store was closed,
+        *refused*; the log has what it said. StoreClosedError if the store was closed,
         StoreUnavailableError if too many wait already."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[list[Settled]] = loop.create_future()
@@ -161,7 +168,7 @@ class Settlements:
             except Exception as error:  # whatever it is: the jobs would stay running
                 has_answered = is_refusal(error)
                 if size == 1 and has_answered:
-                    settled.append(Settled(Verdict.REFUSED, reason=str(error)))
+                    settled.append(_refused(error))
                     left = left[1:]
                     continue
                 is_unsure = is_unsure or isinstance(error, OutcomeUnknownError)
@@ -176,6 +183,14 @@ class Settlements:
                 size = min(most, 2 * size)
                 pause = FIRST_PAUSE
         return settled
+
+
+def _refused(error: Exception) -> Settled:
+    """What is wrong with an outcome is told; what a database says of itself is for the log."""
+    if isinstance(error, ValidationError):
+        return Settled(Verdict.REFUSED, reason=str(error))
+    _log.error("the database refuses an outcome: %s", error)
+    return Settled(Verdict.REFUSED, reason=_REFUSED)
 
 
 def _fail(asked: Sequence[_Asked], error: Exception) -> None:

@@ -50,6 +50,8 @@ class Shared:
 
     identify: Callable[[str, Peer], Awaitable[Identity]]
     """From a token to its identity. Raises `refusals.Refusal`."""
+    admit: Callable[[Identity], None]
+    """Counts one call. Raises `refusals.TooManyCalls` for a token that is past its rate."""
     watch: Callable[[Identity, Callable[[str], None]], Callable[[], None]]
     store: Lookup
     settlements: Settlements
