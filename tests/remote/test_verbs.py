@@ -26,6 +26,7 @@ from windlass.errors import (
 )
 from windlass.model.cron import Schedule
 from windlass.model.job import Job, JobState
+from windlass.server import pages
 from windlass.server.calls import CallService
 from windlass.server.calls.caller import Caller
 from windlass.server.calls.table import rules
@@ -166,7 +167,7 @@ _ARGUMENTS: dict[str, Callable[[str], calls.Arguments]] = {
     "settle": lambda tenant: calls.Settle(
         settlements=[calls.ended(_lease(tenant=tenant), Complete(next=_new(tenant)))]
     ),
-    "note": lambda tenant: calls.NoteOf(lease=_lease(tenant=tenant), note=Note("{}")),
+    "note": lambda tenant: calls.NoteOf(lease=_lease(tenant=tenant), note=Note('[1,""]')),
     "expire": lambda tenant: calls.Expire(leases=[_lease(tenant=tenant)], max_resets=1),
     "reap": lambda tenant: calls.Reap(limit=1, max_resets=1),
     "promote": lambda tenant: calls.Limit(limit=1),
@@ -374,7 +375,7 @@ async def test_a_lease_of_another_tenant_is_missing(served: Serving) -> None:
             [settled] = await mine.settle([(each, COMPLETE)])
             [expired] = await mine.expire([each], 1)
             assert settled.verdict is expired.verdict is Verdict.MISSING
-            assert await mine.note(each, Note("[1,2]")) is Verdict.MISSING
+            assert await mine.note(each, Note('[1,"half"]')) is Verdict.MISSING
             line = mine.lifeline()
             renewal = await asyncio.to_thread(line.renew, "w", 5.0, [each], [(each, 500.0)])
             assert renewal.lost == {job.id: LostReason.NOT_FOUND}
@@ -659,3 +660,23 @@ def test_only_admins_are_told_when_a_job_is_due() -> None:
 
     asyncio.run(run())
     assert told == [("boss", 7.0), ("w", -1.0)]
+
+
+def test_a_claim_is_not_larger_than_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MOST_BYTES", 1_000)
+    text, known = token("w", Role.WORKER)
+    with serving("memory://", tokens={text: known}) as served:
+        asyncio.run(_claims_large_jobs(served, text))
+
+
+async def _claims_large_jobs(served: Serving, text: str) -> None:
+    store = served.remote(text)
+    await store.open()
+    try:
+        added = await store.enqueue([NewJob("t", f'"{"x" * 400}"')] * 5)
+        claimed = [await _claim(store) for _ in range(3)]
+        assert [len(leases) for leases in claimed] == [2, 2, 1]
+        assert [lease.job_id for each in claimed for lease in each] == [job.id for job in added]
+        assert {lease.attempts for each in claimed for lease in each} == {1}
+    finally:
+        await store.close()

@@ -12,9 +12,11 @@ from msgspec.structs import replace
 from windlass.errors import ValidationError
 from windlass.server.calls.desk import Desk, Given
 from windlass.server.calls.refusals import Stopping
+from windlass.server.pages import that_fit
 from windlass.server.visible import require_own
 from windlass.store.port import Lifeline, WorkStore
 from windlass.store.records import (
+    RELEASE,
     ClaimRequest,
     Complete,
     Lease,
@@ -53,6 +55,10 @@ async def claim(desk: Desk, asked: calls.Claim) -> Given:
             longer_leases=_longer(request),
         )
     )
+    count = that_fit(leases)
+    if left := leases[count:]:
+        leases = leases[:count]
+        await desk.store.settle([(lease, RELEASE) for lease in left])
     return Given([caller.hand_out(lease) for lease in leases], leases)
 
 
