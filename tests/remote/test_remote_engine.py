@@ -308,6 +308,7 @@ def test_a_token_that_may_not_claim_ends_the_worker(tmp_path: Path) -> None:
         asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_many_jobs_in_one_call_and_one_answer(served: Serving) -> None:
     """Answers cross in parts; a call that is too long says so."""
     app = app_on(served)

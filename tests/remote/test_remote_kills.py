@@ -134,6 +134,7 @@ def specs(count: int) -> list[JobSpec]:
     return naps + [JobSpec("one_at_a_time", {"n": n}, keep=600) for n in range(count // 4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.rig)])
 def test_servers_are_killed_while_two_workers_work(tmp_path: Path, kills: int) -> None:
     count = 80 * kills
@@ -155,6 +156,7 @@ def test_servers_are_killed_while_two_workers_work(tmp_path: Path, kills: int) -
         asyncio.run(_when_it_serves(made, main))
 
 
+@pytest.mark.slow
 def test_a_worker_is_killed(tmp_path: Path) -> None:
     """The server takes back what it had, and another worker does it."""
 

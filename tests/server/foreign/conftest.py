@@ -13,6 +13,14 @@ from tests.postgres.cluster import destroy_shared_clusters, fresh_database, shar
 from tests.server.foreign.program import Server, Tenant, serving
 from tests.server.foreign.streams import warm_up
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Real servers that are started, killed and waited for: left to `make test-all`."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.slow)
+
+
 STORES = ("sqlite", "postgres")
 
 _numbers = itertools.count(1)
