@@ -119,7 +119,10 @@ def test_the_example_works_and_survives_its_server(
                 )
                 done = job(server, admin, slow)
                 assert (done["attempts"], done["output"]) == (1, {"waited": 3})
-            assert worker.printed.count("connected as") == 3
+            until(
+                "the worker to be connected again",
+                lambda: worker.printed.count("connected as") == 3,
+            )
             worker.process.send_signal(signal.SIGTERM)
             assert worker.process.wait(PATIENCE) == 0
         assert produce(installed, server, "wl_wrong", "greet", "{}") == (1, [])
