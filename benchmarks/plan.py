@@ -23,6 +23,8 @@ class BenchmarkPlan:
     beside_rounds: tuple[int, int] = (5, 3)
     chain_jobs: int = 200_000
     """Jobs of chains in each of their shapes."""
+    stream_jobs: int = 200_000
+    """Jobs that go through a server."""
     held_seconds: float = 180.0
     wal_jobs: int = 20_000
     sql_jobs: int = 20_000
@@ -51,6 +53,7 @@ class BenchmarkPlan:
             samples=max(10, int(self.samples * factor)),
             beside_jobs=max(1_000, int(self.beside_jobs * factor)),
             chain_jobs=max(1_000, int(self.chain_jobs * factor)),
+            stream_jobs=max(1_000, int(self.stream_jobs * factor)),
             held_seconds=max(2.0, self.held_seconds * factor),
         )
 
@@ -65,6 +68,7 @@ QUICK = BenchmarkPlan(
     beside_jobs=20_000,
     beside_rounds=(1, 1),
     chain_jobs=10_000,
+    stream_jobs=5_000,
     held_seconds=8.0,
     wal_jobs=4_000,
     sql_jobs=5_000,

@@ -40,6 +40,8 @@ ROWS = {
     "serial": "drains through many serial queues",
     "chains": "chains of jobs, and jobs that wait for chains",
     "chains-sqlite": "the same on SQLite files",
+    "stream": "drains through a server, by a worker that has no database",
+    "stream-sqlite": "the same on SQLite files",
     "backlog": "drains beside jobs that lie about, and names of empty queues",
     "backlog-large": "the same beside ten times as many",
     "held": "a steady rate while a transaction holds the horizon",
@@ -206,6 +208,8 @@ def _once(plan: BenchmarkPlan, systems: Sequence[System]) -> Iterator[Step]:
     yield _serial(plan)
     yield _chains(plan)
     yield _file_chains(plan)
+    yield _stream(plan)
+    yield _file_stream(plan)
     yield _beside(plan, 0)
     yield _beside(plan, 1)
 
@@ -267,6 +271,29 @@ def _file_chains(plan: BenchmarkPlan) -> Step:
 def _of_chains(plan: BenchmarkPlan) -> float:
     """Seconds: each round has two cycles for each of three shapes, and one of plain jobs."""
     return plan.rounds * (7 * 2 + 3 * plan.chain_jobs / 10_000)
+
+
+def _stream(plan: BenchmarkPlan) -> Step:
+    def play(stage: Stage) -> Found:
+        rounds = own.stream(stage.cluster, stage.tell, plan.stream_jobs, plan.rounds)
+        for number, figures in enumerate(rounds, 1):
+            yield WINDLASS.name, number, _named("stream", figures)
+
+    return Step("stream", WINDLASS.name, 1, _of_streams(plan), play)
+
+
+def _file_stream(plan: BenchmarkPlan) -> Step:
+    def play(stage: Stage) -> Found:
+        rounds = own.file_stream(stage.folder, stage.tell, plan.stream_jobs, plan.rounds)
+        for number, figures in enumerate(rounds, 1):
+            yield WINDLASS.name, number, _named("stream-sqlite", figures)
+
+    return Step("stream-sqlite", WINDLASS.name, 1, _of_streams(plan), play)
+
+
+def _of_streams(plan: BenchmarkPlan) -> float:
+    """Seconds: each round has a direct drain, and drains and echoes of two forms."""
+    return plan.rounds * (5 * 2 + plan.stream_jobs * (1 / 20_000 + 2 / 4_000 + 2 / 15_000))
 
 
 def _beside(plan: BenchmarkPlan, which: int) -> Step:

@@ -187,6 +187,7 @@ def targets(result: Result) -> Iterator[Target]:
     yield from _beside(plan)
     yield from _serial(plan)
     yield from _chains(result)
+    yield from _streams()
     yield from _held(plan, result.median(WINDLASS.name, "held.claims"))
     yield from _costs()
     yield from _files(plan)
@@ -329,6 +330,22 @@ def _chains(result: Result) -> Iterator[Target]:
                     below=own(f"{row}.{below}"),
                     against=against,
                 )
+
+
+def _streams() -> Iterator[Target]:
+    for row, where in (("stream", ""), ("stream-sqlite", " on SQLite")):
+        what = f"drain through a server{where}"
+        yield Target(
+            *(f"{what}, a message for each task", own(f"{row}.singly"), 0.6, _rate),
+            below=own(f"{row}.singly-echo"),
+            against="a bare echo of such messages by the same client",
+        )
+        yield Target(f"{what}, frames that arrive together", own(f"{row}.together"), 10_000, _rate)
+        yield Target(
+            *(f"{what}, frames that arrive together", own(f"{row}.together"), None, _rate),
+            below=own(f"{row}.direct"),
+            against="the drain by a worker that has the database",
+        )
 
 
 def _held(plan: BenchmarkPlan, claims: float | None) -> Iterator[Target]:

@@ -111,6 +111,11 @@ class App:
         return f"<windlass.App {self.place} with {len(self.registry)} tasks>"
 
     @property
+    def retry(self) -> Retry:
+        """When failed attempts of tasks without a policy of their own are tried again."""
+        return self._retry
+
+    @property
     def place(self) -> str:
         """Where the jobs are, for messages and logs: never with a password."""
         if self._pool is not None:

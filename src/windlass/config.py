@@ -7,6 +7,7 @@ setting is also `WINDLASS_<NAME>` in the environment and a keyword of `App(…)`
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from datetime import timedelta
@@ -76,12 +77,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """SQLite: `full` survives a power cut, `normal` is faster and survives kill -9."""
     crontab_file: str | None = None
     """The crontab; by default the file `crontab` beside the tasks folder, where there is one."""
+    token: str | None = None
+    """grpc:// and grpcs://: the server's token, made by `windlass token create`. It is shown
+    nowhere."""
+    tls_ca: str | None = None
+    """grpcs://: a file with the certificates to trust; by default those of the system, or of
+    SSL_CERT_FILE."""
+    tls_certificate: str | None = None
+    """grpcs://: a file with this program's own certificate and its key, for servers that ask for
+    one."""
     worker_name: str | None = None
     """The readable part of a worker's id; host and process by default."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
 
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in NAMES if name not in SECRET}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
+
+SECRET = ("token",)
+"""Settings whose values are in no message."""
 NAMES = tuple(field.name for field in msgspec.structs.fields(Settings))
 _TYPES = {field.name: field.type for field in msgspec.structs.fields(Settings)}
 
@@ -139,6 +155,8 @@ def _convert(name: str, value: Any, source: str) -> Any:
         return msgspec.convert(value, _TYPES[name], strict=False)
     except ValueError as error:  # msgspec's own error is a ValueError too
         where = f"WINDLASS_{name.upper()}" if source == _ENVIRONMENT else name
+        if name in SECRET:
+            raise ConfigError(f"{where} cannot be used (from {source})") from None
         why = str(error)[:200]  # it quotes the value
         raise ConfigError(f"{where} cannot be {brief(value)} (from {source}): {why}") from None
 
@@ -234,6 +252,8 @@ def _checked(settings: Settings) -> Settings:
             refuse(name, f"at most {MAX_INT32}")
     if settings.concurrency > 10_000:
         refuse("concurrency", "at most 10000")
+    if settings.token is not None and not re.fullmatch(r"[\x21-\x7e]{1,8192}", settings.token):
+        raise ConfigError("token must be 1 to 8192 letters, digits and signs, without spaces")
     if settings.prefetch is not None and not 0 <= settings.prefetch <= MAX_INT32:
         refuse("prefetch", f"at least 0 and at most {MAX_INT32}")
     return settings

@@ -2,7 +2,7 @@
 
 WindlassError
 ├── ValidationError (ValueError)      refused at the door; nothing was stored
-│   ├── TaskNameError        GWBID    empty, or longer than 128
+│   ├── TaskNameError        GWBID    empty, longer than 128, or reserved
 │   ├── QueueNameError       GWBQN    empty, or longer than 128
 │   ├── KeyNameError         GWBJK    empty, or longer than 512
 │   ├── MaxAttemptsError     GWBMA    below 1
@@ -75,7 +75,7 @@ class ValidationError(WindlassError, ValueError):
 
 
 class TaskNameError(ValidationError):
-    """Raised when a task name is empty or longer than 128 characters."""
+    """Raised when a task name is empty, longer than 128 characters, or begins with `windlass.`."""
 
     code = "GWBID"
 

@@ -21,7 +21,7 @@ from windlass.observe.urls import without_password
 from windlass.store.port import Store
 
 _DATABASE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_SUGGESTED = "use sqlite:///jobs.db, postgresql://… or memory://"
+_SUGGESTED = "use sqlite:///jobs.db, postgresql://…, grpc://host:9091 or memory://"
 
 
 class Kind(ABC):
@@ -122,13 +122,33 @@ class PostgresKind(Kind):
         return script(settings.schema)
 
 
+class RemoteKind(Kind):
+    """A Windlass server, which has a database of its own."""
+
+    def make(self, settings: Settings, clock: Clock, *, look_only: bool = False) -> Store:
+        try:
+            from windlass.stores.remote import RemoteStore, ServerAddress
+        except ImportError as error:
+            raise MissingExtraError("a grpc:// URL", "remote") from error
+        address = ServerAddress.parse(
+            settings.url,
+            token=settings.token,
+            ca=settings.tls_ca,
+            certificate=settings.tls_certificate,
+        )
+        return RemoteStore(address)
+
+
 POSTGRES = PostgresKind()
+REMOTE = RemoteKind()
 
 KINDS: dict[str, Kind] = {
     "memory": MemoryKind(),
     "sqlite": SqliteKind(),
     "postgresql": POSTGRES,
     "postgres": POSTGRES,
+    "grpc": REMOTE,
+    "grpcs": REMOTE,
 }
 
 

@@ -22,9 +22,11 @@ SMALL = (
     *("--backlog", "50", "--idle", "0.2", "--rate", "1000"),
 )
 THROUGHPUT = {
-    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "chains", "backlog"),
+    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "chains"),
+    *("stream", "backlog"),
 }
 ROUND = {"per_s", "limit_per_s", "ratio"}
+_BESIDE_OTHERS = ("serial", "tenants", "chains", "stream", "backlog")
 BESIDE = {"clean_per_s", "clean_ratio"}
 
 
@@ -38,7 +40,7 @@ def check_scenario(found: dict[str, Any]) -> None:
         case name if name in THROUGHPUT:
             assert found["per_s"] > 0 and found["limit_per_s"] > 0 and found["ratio"] > 0
             assert found["cpu_us_per_job"] > 0
-            more = BESIDE if name in ("serial", "tenants", "chains", "backlog") else set()
+            more = BESIDE if name in _BESIDE_OTHERS else set()
             assert [set(each) for each in found["rounds"]] == [ROUND | more]
             assert all(found[name] > 0 for name in more)
             if name == "enqueue-one":
@@ -51,6 +53,8 @@ def check_scenario(found: dict[str, Any]) -> None:
                 assert found["jobs"] == 300
             if name == "backlog":
                 assert found["backlog"] == 50
+            if name == "stream":
+                assert found["form"] in ("singly", "together") and found["open"] > 1
             if name == "tenants":
                 assert found["tenants"] == 3
             if name == "serial":

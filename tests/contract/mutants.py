@@ -867,6 +867,42 @@ class RetryStealsAKey(MemoryStore):
         return row.state in rules.TOUCHED_BY[verb]
 
 
+@killed_by(
+    "admin.a_verb_meets_a_job[delete-completed]",
+    "admin.deleted_jobs_are_counted_and_listed_no_more",
+)
+class DeleteLeavesTheHistory(MemoryStore):
+    def _may_delete(self, row: Row) -> bool:
+        return super()._may_delete(row) and row.id not in self._history
+
+
+@killed_by("admin.a_verb_meets_a_job[delete-running]", "admin.running_jobs_are_skipped[delete]")
+class DeleteTakesRunningJobs(MemoryStore):
+    def _may_delete(self, row: Row) -> bool:
+        return True
+
+
+@killed_by(
+    "admin.a_verb_meets_a_job[delete-ready]",
+    "admin.deleted_jobs_are_counted_and_listed_no_more",
+)
+class DeleteCancels(MemoryStore):
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return await self.cancel(ids, tenant)
+
+
+@killed_by("admin.delete_takes_a_cancelled_job_whose_key_is_taken")
+class DeleteLeavesJobsWhoseKeyIsTaken(MemoryStore):
+    def _may_delete(self, row: Row) -> bool:
+        return self._may_touch("delete", row)
+
+
+@killed_by("admin.delete_frees_the_key", "admin.delete_lets_the_queue_go_on")
+class DeleteFailsJobs(MemoryStore):
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return await self.fail(ids, "deleted", tenant)
+
+
 @killed_by("admin.cancel_asks_a_running_job_to_stop")
 class CancelEndsRunningJobs(MemoryStore):
     async def cancel(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:

@@ -1276,3 +1276,38 @@ class EveryEndIsTheDeliverysOwn(MemoryStore):
 class WhatChainsScheduleIsNotToldOf(MemoryStore):
     def _hint(self, jobs: Iterable[Job | Row] = ()) -> None:
         self._hints.ready()
+
+
+# ── deleting single jobs ──
+
+
+@killed_by("chain_operators.jobs_of_an_open_chain_are_not_deleted_alone")
+class JobsOfOpenChainsAreDeleted(MemoryStore):
+    def _may_delete(self, row: Row) -> bool:
+        return row.state is not JobState.RUNNING
+
+
+@killed_by(
+    *(
+        f"chain_operators.jobs_of_a_chain_that_has_ended_are_deleted[{how}]"
+        for how in ("completed", "failed", "cancelled")
+    )
+)
+class JobsOfChainsAreNeverDeleted(MemoryStore):
+    def _may_delete(self, row: Row) -> bool:
+        return super()._may_delete(row) and row.chain is None
+
+
+@killed_by("chain_operators.a_blocked_job_is_deleted")
+class WhatADeletedJobNamedStays(MemoryStore):
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        named = dict(self._book.named)
+        deleted = await super().delete(ids, tenant)
+        self._book.named.update(named)
+        return deleted
+
+    async def blockers(self, job_id: int, tenant: str | None = None) -> list[Chain[Any]]:
+        return [it.chain() for it in map(self._book.chain, self._names(job_id)) if it]
+
+    def _names(self, job_id: int) -> list[int]:
+        return [it.chain for it in self._book.blockers(job_id)]

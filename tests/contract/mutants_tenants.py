@@ -406,6 +406,12 @@ class VerbsChangeJobsOfAllTenants(MemoryStore):
         return super()._change(verb, ids, None, change)
 
 
+@killed_by("tenants.a_caller_of_one_tenant_changes_its_own[delete]")
+class JobsOfAllTenantsAreDeleted(MemoryStore):
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return await super().delete(ids)
+
+
 @killed_by("tenants.deleting_failed_jobs_of_one_tenant")
 class FailedJobsOfAllTenantsAreDeleted(MemoryStore):
     async def delete_failed(self, limit: int, tenant: str | None = None) -> int:

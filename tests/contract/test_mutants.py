@@ -10,8 +10,10 @@ from tests.contract import (
     mutants,
     mutants_chains,
     mutants_expire,
+    mutants_server,
     mutants_strict,
     mutants_tenants,
+    mutants_webhooks,
 )
 from tests.contract.mutant import MUTANTS, Mutant
 from windlass.errors import WindlassError
@@ -19,10 +21,28 @@ from windlass.stores.memory import MemoryStore
 from windlass.testing import contract
 
 CASES = {str(case): case for case in contract.cases()}
-FILES = (mutants, mutants_chains, mutants_expire, mutants_strict, mutants_tenants)
+FILES = (
+    mutants,
+    mutants_chains,
+    mutants_expire,
+    mutants_server,
+    mutants_strict,
+    mutants_tenants,
+    mutants_webhooks,
+)
 """Importing them registers their mutants."""
 
-PROVEN = ("tenants", "strict", "expire", "chains", "blockers", "chain_keys", "chain_operators")
+PROVEN = (
+    "tenants",
+    "strict",
+    "expire",
+    "chains",
+    "blockers",
+    "chain_keys",
+    "chain_operators",
+    "webhooks",
+    "server",
+)
 """Groups of which every single case kills a mutant."""
 
 

@@ -14,8 +14,9 @@ Console
     that order, where `…` stands for anything and spaces do not count. A command must end with 0,
     or with N under `<!-- test: exit N -->`. `windlass run` that does not end by itself gets a
     SIGTERM when what is shown was seen (or, under `<!-- test: until TEXT -->`, that text; or, if
-    neither is there, when a job has completed), and must then end with 0. Commands that set up a
-    machine (make, pip, sudo, systemctl) are not run.
+    neither is there, when a job has completed), and must then end with 0. `windlass serve` is
+    left running until the end of the page, on free ports: where the page says 8080 and 9091, its
+    ports are meant. Commands that set up a machine (make, pip, sudo, systemctl) are not run.
 
 `<!-- test: file NAME -->` makes any block that file, executable if it begins with `#!`.
 `<!-- test: skip because REASON -->` skips a block; the reason is needed.
@@ -25,8 +26,10 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -79,6 +82,7 @@ class Story:
         self.folder = folder
         self.setup = ""
         self.output = ""
+        self.server: Server | None = None
 
     def tell(self, part: Block | Setup) -> None:
         match part:
@@ -99,14 +103,14 @@ class Story:
     def write(self, block: Block, name: str) -> None:
         file = self.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{block.text}\n", encoding="utf-8")
+        file.write_text(f"{self.reached(block.text)}\n", encoding="utf-8")
         if block.text.startswith("#!"):
             file.chmod(0o755)
         if name.endswith(".py"):
             self.finish(block, [sys.executable, "-W", "error", "-c", LOAD, name], "")
 
     def run_python(self, block: Block) -> None:
-        said = json.dumps([self.setup, block.text])
+        said = json.dumps([self.setup, self.reached(block.text)])
         output = self.finish(block, [sys.executable, "-W", "error", str(CHILD), str(block)], said)
         assert_shown(re.findall(r"# → (.*)$", block.text, re.MULTILINE), output, block)
 
@@ -117,9 +121,24 @@ class Story:
         if words[:2] == ["windlass", "run"] and not {"--once", "--schema-only"} & set(words):
             self.run_until(block, command, shown)
             return
+        if words[:2] == ["windlass", "serve"] and "--help" not in words:
+            self.end()
+            self.server = Server(command, self.folder)
+            self.server.wait_for(shown or ["streams on"], f"{block}: {command}")
+            return
+        command = self.reached(command)
         wanted = int(block.mark.split()[1]) if block.mark.startswith("exit ") else 0
         output = self.finish(block, ["bash", "-c", command], "", wanted)
         assert_shown(shown, output, f"{block}: {command}")
+
+    def reached(self, text: str) -> str:
+        """The text, with the ports of the page's server for those that it names."""
+        return text if self.server is None else self.server.with_ports(text)
+
+    def end(self) -> None:
+        server, self.server = self.server, None
+        if server is not None:
+            self.output += server.end()
 
     def finish(self, block: Block, command: list[str], said: str, wanted: int = 0) -> str:
         done = subprocess.run(
@@ -170,6 +189,64 @@ class Story:
         self.output += output
 
 
+class Server:
+    """A `windlass serve` that runs beside the rest of its page."""
+
+    def __init__(self, command: str, folder: Path) -> None:
+        with socket.create_server(("", 0)) as one, socket.create_server(("", 0)) as other:
+            self._ports = {"8080": one.getsockname()[1], "9091": other.getsockname()[1]}
+        for flag, port in (("--bind", "8080"), ("--grpc-bind", "9091")):
+            command += "" if f"{flag} " in command else f" {flag} 127.0.0.1:{port}"
+        self._process = subprocess.Popen(
+            ["bash", "-c", f"exec {self.with_ports(command)}"],
+            cwd=folder,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._output = ""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def with_ports(self, text: str) -> str:
+        for shown, port in self._ports.items():
+            text = re.sub(rf"\b{shown}\b", str(port), text)
+        return text
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def wait_for(self, shown: list[str], where: str) -> None:
+        wanted = [self.with_ports(line) for line in shown]
+        while first_missing(wanted, self._output) is not None:
+            line = self._lines.get(timeout=PATIENCE)
+            if line is None:
+                self._process.wait()
+                assert_shown(wanted, self._output, where)
+                return
+            self._output += line
+
+    def end(self) -> str:
+        """What it said; it must end with 0."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(PATIENCE)
+        finally:
+            self._process.kill()
+            self._reader.join()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+        while (line := self._lines.get()) is not None:
+            self._output += line
+        assert code == 0, f"windlass serve ended with {code}:\n{self._output}"
+        return self._output
+
+
 def commands(block: Block) -> Iterator[tuple[str, list[str]]]:
     """Each command of a console block with the output shown below it."""
     command: str | None = None
@@ -189,8 +266,11 @@ def commands(block: Block) -> Iterator[tuple[str, list[str]]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
     story = Story(tmp_path)
-    for part in parts(page):
-        story.tell(part)
+    try:
+        for part in parts(page):
+            story.tell(part)
+    finally:
+        story.end()
     if page == README:
         assert "hello 7" in story.output
 

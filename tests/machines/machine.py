@@ -663,7 +663,7 @@ class Machine(RuleBasedStateMachine):
 
     # ── operators ──
 
-    @rule(verb=st.sampled_from(("cancel", "complete", "retry")), which=SOME, tenant=SEEN)
+    @rule(verb=st.sampled_from(("cancel", "complete", "retry", "delete")), which=SOME, tenant=SEEN)
     def change(self, verb: str, which: list[int], tenant: str | None) -> None:
         self.ask_about(which, verb, tenant)
 

@@ -1,5 +1,6 @@
 """Every job that ends passes `_ended`, whichever verb ends it. Its queue goes on, its chain ends,
-and jobs that wait for the chain are told, in the transaction of the end."""
+jobs that wait for the chain are told, and the end is posted where there is an address for it, in
+the transaction of the end."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
 from tests.postgres.cluster import Cluster, Schema, fresh_schema
+from windlass.clock import to_micros
 from windlass.model.chain import ChainState
 from windlass.model.job import Job, JobState
 from windlass.store.records import (
@@ -20,13 +23,17 @@ from windlass.store.records import (
     ClaimRequest,
     Complete,
     Fail,
+    JobFilter,
     Lease,
     NewChain,
     NewJob,
     Outcome,
 )
+from windlass.store.webhooks import WEBHOOK_KEEP, WEBHOOK_TASK, WebhookCall
 from windlass.stores.postgres import PostgresStore
 from windlass.testing import FakeClock
+
+_call = msgspec.json.Decoder(WebhookCall).decode
 
 RECORDER = """
 CREATE TABLE {0}.heard (id bigint);
@@ -42,6 +49,10 @@ END $$
 """
 """What `_ended` does, and a note of each job it is told of."""
 
+URL = "https://example.org/ended"
+POSTED = '{"webhook": "https://example.org/ended", "more": [1]}'
+"""The `meta` of a job whose end is posted."""
+
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "keyed": {"key": "k"},
@@ -49,6 +60,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "strict": {"queue": "q", "is_strict": 1},
     "kept": {"keep": 600.0},
     "of a tenant": {"tenant": "acme", "queue": "q", "key": "k"},
+    "webhook": {"meta": POSTED},
+    "webhook of a tenant": {"tenant": "acme", "queue": "q", "key": "k", "meta": POSTED},
+    "webhook, kept": {"meta": POSTED, "keep": 600.0},
+    "no webhook": {"meta": '{"webhook": 7, "more": "webhook"}'},
 }
 
 Way = Callable[[PostgresStore, Job], Awaitable[Any]]
@@ -141,9 +156,25 @@ async def _walk(schema: Schema, kind: str) -> None:
                 heard = connection.execute(f"SELECT id FROM {schema.name}.heard".encode())
                 expected = [] if (kind, way) in SIMPLE else [(job.id,)]
                 assert list(dict.fromkeys(heard.fetchall())) == expected, way
+                is_posted = kind.startswith("webhook") and way != "remove"
+                calls = await _posted(store)
+                assert [call.job.id for call in calls] == [job.id] * is_posted, way
+                assert {call.job.tenant for call in calls} <= {job.tenant}
                 await _goes_on(store, way, job, after)
     finally:
         await store.close()
+
+
+async def _posted(store: PostgresStore) -> list[WebhookCall]:
+    """The ends that are to be posted, in the order in which they were stored."""
+    found = await store.find(JobFilter(task=WEBHOOK_TASK, limit=100))
+    for job in found:
+        assert (job.state, job.keep) == (JobState.READY, WEBHOOK_KEEP)
+    calls = [_call(msgspec.json.encode(job.payload)) for job in reversed(found)]
+    for job, call in zip(reversed(found), calls, strict=True):
+        assert (call.url, call.job.tenant) == (URL, job.tenant)
+        assert call.job.finished_at == to_micros(job.created_at)
+    return calls
 
 
 async def _goes_on(store: PostgresStore, way: str, job: Job, after: Job) -> None:
@@ -302,15 +333,15 @@ async def _ended_chain(store: PostgresStore) -> int:
 async def _set_up(scene: Scene, role: str, keep: float | None) -> None:
     store = scene.store
     if role in ("of a chain", "blocker"):
-        [chain] = await store.start_chains([NewChain(job=NewJob("t", keep=keep))])
+        [chain] = await store.start_chains([NewChain(job=NewJob("t", keep=keep, meta=POSTED))])
         scene.id = chain.id
         if role == "blocker":
-            new = NewJob("u", queue="q", blockers=(chain.id,))
+            new = NewJob("u", queue="q", blockers=(chain.id,), meta=POSTED)
             [dependent] = await store.enqueue([new])
             scene.waiting = dependent.id
         return
     blockers = (await _ended_chain(store),) if role == "dependent" else ()
-    [job] = await store.enqueue([NewJob("t", keep=keep, blockers=blockers)])
+    [job] = await store.enqueue([NewJob("t", keep=keep, blockers=blockers, meta=POSTED)])
     scene.id = job.id
 
 
@@ -340,7 +371,17 @@ async def _check(scene: Scene, role: str, state: JobState, name: str) -> None:
     store = scene.store
     job = await store.get(scene.id)
     assert (COMPLETED if job is None else job.state) is state, name
+    posted = await _posted(store)
+    calls = {call.job.id: call.job for call in posted}
+    ended = calls.pop(scene.id)
+    told = [call for call in posted if call.job.id == scene.id]
+    assert len(told) == (2 if name == "completed after it failed" else 1), name
+    assert ended.state == state.value, name
+    if job is not None:
+        assert (ended.error, ended.attempts) == (job.last_error, job.attempts), name
+        assert msgspec.json.decode(ended.output) == job.output, name
     if role in ("of a chain", "blocker"):
+        assert ended.chain == scene.id
         chain = await store.get_chain(scene.id)
         assert chain is not None
         assert chain.state == ChainState(state.value), name
@@ -353,6 +394,9 @@ async def _check(scene: Scene, role: str, state: JobState, name: str) -> None:
         assert waiting.state is (JobState.READY if released else FAILED), name
         leases = await store.claim(ClaimRequest("next", ("u",), 5))
         assert [lease.job_id for lease in leases] == ([scene.waiting] if released else []), name
+        if not released:
+            assert calls.pop(scene.waiting).error == waiting.last_error, name
+    assert calls == {}, name
     if role == "dependent":
         [counted] = await store._calls.row(
             "SELECT count(*) FROM {schema}._blockers WHERE job = %s", scene.id

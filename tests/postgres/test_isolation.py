@@ -19,6 +19,8 @@ from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.pooler import TransactionPooler
 from windlass.model.job import JobState
 from windlass.store.records import COMPLETE, ClaimRequest, Fail, Lease, NewJob, Note, Verdict
+from windlass.store.server import ClaimScope, Request
+from windlass.store.webhooks import WEBHOOK_TASK
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.rendering import lock_number
 from windlass.stores.postgres_connections.address import ServerAddress
@@ -152,6 +154,18 @@ async def _work(store: PostgresStore) -> None:
     assert len(await _claim(store, 42)) == 2
     await store.retire("w")
     assert await store.delete_failed(10) == 0
+    request = Request("once", "d", (NewJob("a"), NewJob("a", key="other")))
+    for is_new in (True, False):
+        [asked] = await store.enqueue_once([request])
+        assert asked.is_new is is_new
+    assert await store.claimable([ClaimScope(("a",)), ClaimScope(("b",), ("",))]) == [True, False]
+    assert [await store.secret("s", fresh) for fresh in "ab"] == ["a", "a"]
+    [posted] = await store.enqueue([NewJob("p", meta='{"webhook": "https://example.org"}')])
+    [lease] = await store.claim(ClaimRequest(worker="w", tasks=("p",), limit=1))
+    await store.settle([(lease, COMPLETE)])
+    [call] = await store.claim(ClaimRequest(worker="w", tasks=(WEBHOOK_TASK,), limit=1))
+    await store.settle([(call, COMPLETE)])
+    assert [job.id for job in await store.delete([posted.id, call.job_id])] == [call.job_id]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -14,10 +14,12 @@ from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.test_postgres_page import PAGE, is_about_roles
 from windlass import App, Context, JobState, parse_crontab
 from windlass.errors import StoreError
-from windlass.store.records import ClaimRequest
+from windlass.store.records import ClaimRequest, NewChain, NewJob
 from windlass.store.schedules import jobs_at
+from windlass.store.server import ClaimScope, Request, Token
+from windlass.stores.postgres import PostgresStore
 
-ROLES = ("shop_app", "shop_worker", "shop_owner")
+ROLES = ("shop_app", "shop_server", "shop_worker", "shop_owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,18 @@ def shop(prepared: Shop) -> Shop:
         connection.execute("DELETE FROM windlass._blockers")
         connection.execute("DELETE FROM windlass._history")
         connection.execute("DELETE FROM windlass._workers")
+        for table in OF_SERVERS:
+            connection.execute(f"DELETE FROM windlass.{table}".encode())
     return prepared
 
 
 async def opened(app: App) -> None:
     async with app:
         pass
+
+
+OF_SERVERS = ("_tokens", "_secrets", "_requests")
+"""Tables that are for servers."""
 
 
 def denied(shop: Shop, role: str, statement: str) -> None:
@@ -174,6 +182,14 @@ def test_the_app_role_adds_by_sql(shop: Shop) -> None:
         "SELECT schedule FROM windlass._schedules",
         "SELECT windlass._forget_schedule('', 's')",
         "INSERT INTO windlass._migrations VALUES (99, 'x', true)",
+        *(f"SELECT * FROM windlass.{table}" for table in OF_SERVERS),
+        *(f"DELETE FROM windlass.{table}" for table in OF_SERVERS),
+        "SELECT windlass._secret('', 'deliveries', 'x')",
+        "SELECT windlass._revoke_token('t')",
+        """SELECT windlass._add_token('{"name": "mine"}')""",
+        "SELECT windlass._enqueue_once('{\"\"}', '{k}', '{d}', '{1}', '[]', false, 1)",
+        "SELECT windlass._may_claim('[{}]')",
+        "SELECT windlass._delete_jobs('{1}', NULL)",
     ],
 )
 def test_the_app_role_can_do_nothing_else(shop: Shop, statement: str) -> None:
@@ -219,6 +235,75 @@ def test_the_app_role_may_be_given_more(shop: Shop) -> None:
         assert connection.execute("SELECT count(*) FROM windlass.jobs").fetchone() == (0,)
     with shop.connect() as superuser:
         superuser.execute("REVOKE shop_app FROM shop_owner")
+
+
+# ── the role of servers ──
+
+
+def test_the_server_role_serves(shop: Shop) -> None:
+    app = shop.app("shop_server")
+    token = Token(name="t", digest="d", roles=("worker",), created_at=1)
+    request = Request("k", "d", (NewJob("t", key="j"), NewJob("t")))
+
+    async def serve() -> None:
+        async with app:
+            store = app.store
+            assert isinstance(store, PostgresStore)
+            assert await store.add_token(token)
+            assert await store.find_token("d") == token
+            assert await store.tokens() == [token]
+            assert await store.revoke_token("t") != token
+            assert await store.secret("deliveries", "s") == "s"
+            await store.replace_secret("deliveries", "new")
+            assert await store.secret("deliveries", "s") == "new"
+            for is_new in (True, False):
+                [asked] = await store.enqueue_once([request])
+                assert asked.is_new is is_new
+            assert await store.claimable([ClaimScope()]) == [True]
+            await store.prune(10)
+
+    asyncio.run(serve())
+    assert shop.tasks() == ["t", "t"]
+
+
+@pytest.mark.parametrize("table", ["_tokens", "_secrets"])
+def test_the_worker_role_sees_no_token_and_no_secret(shop: Shop, table: str) -> None:
+    for statement in ("SELECT * FROM", "DELETE FROM", "INSERT INTO"):
+        ending = " VALUES ('a', 'b', 'c')" if statement.startswith("INSERT") else ""
+        denied(shop, "shop_worker", f"{statement} windlass.{table}{ending}")
+
+
+def test_no_role_adds_jobs_of_windlass_by_sql(shop: Shop) -> None:
+    for role in ROLES:
+        with shop.connect(role) as connection:
+            for call in (
+                "add_job('windlass.webhook')",
+                "add_jobs(ARRAY[('windlass.x',NULL,NULL,NULL,NULL,NULL,NULL,NULL)]"
+                "::windlass.job_spec[])",
+                "add_jobs(ARRAY[('windlass.x',NULL,NULL,NULL,NULL,'k',NULL,NULL)]"
+                "::windlass.job_spec[])",
+                "start_chain('windlass.webhook')",
+            ):
+                with pytest.raises(psycopg.Error, match="own") as refused:
+                    connection.execute(f"SELECT windlass.{call}".encode())
+                assert refused.value.sqlstate == "GWBID"
+            connection.execute("SELECT windlass.add_job('windlass')")
+    assert shop.tasks() == ["windlass"] * len(ROLES)
+
+
+def test_an_end_is_posted_by_any_role(shop: Shop) -> None:
+    """Also by the one that adds, where a job fails at once because of its chain."""
+    meta = '{"webhook": "https://example.org"}'
+
+    async def end() -> None:
+        async with shop.app("shop_worker") as worker:
+            [chain] = await worker.store.start_chains([NewChain(job=NewJob("t", meta=meta))])
+            await worker.store.cancel_chains([chain.id])
+        async with shop.app("shop_app") as adding:
+            await adding.store.enqueue([NewJob("u", blockers=(chain.id,), meta=meta)])
+
+    asyncio.run(end())
+    assert shop.tasks() == ["t", "windlass.webhook", "u", "windlass.webhook"]
 
 
 # ── the role that works ──

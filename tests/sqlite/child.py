@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 import random
 import sys
@@ -21,6 +22,7 @@ from windlass.store.records import (
     NewJob,
     decode_blockers,
 )
+from windlass.store.server import Request
 from windlass.stores.sqlite import SqliteStore
 
 
@@ -115,6 +117,19 @@ async def start_when_told(path: Path, key: str) -> None:
     await store.close()
 
 
+async def ask_when_told(path: Path, digest: str) -> None:
+    """For each line of input, requests under these keys; what became of each."""
+    store = SqliteStore(path, synchronous="normal")
+    await store.open()
+    say("here")
+    while keys := sys.stdin.readline().split():
+        jobs = (NewJob("t"), NewJob("u"))
+        answers = await store.enqueue_once([Request(key, digest, jobs) for key in keys])
+        told = [[it.is_new, it.is_conflict, it.ids] for it in answers]
+        say(json.dumps(told))
+    await store.close()
+
+
 async def name_chains(path: Path, number: int, seed: int) -> None:
     """Add jobs, each of which waits for some of the chains that there are."""
     choose = random.Random(seed)
@@ -187,6 +202,8 @@ async def main(command: str, path: str, *more: str) -> None:
             await work_serially(Path(path), more[0], Path(more[1]))
         case "start_when_told":
             await start_when_told(Path(path), more[0])
+        case "ask_when_told":
+            await ask_when_told(Path(path), more[0])
         case "name_chains":
             await name_chains(Path(path), int(more[0]), int(more[1]))
         case "end_chains":

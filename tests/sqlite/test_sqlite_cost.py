@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.sqlite.sqlite_kit import jobs, opened, run, take
-from windlass.store.records import COMPLETE
+from windlass.store.records import COMPLETE, NewJob
+from windlass.store.server import Request
 
 BATCH = 500
 FRAME = 4096 + 24
@@ -49,6 +50,39 @@ def test_each_verb_is_one_transaction_of_few_statements(
             statements.clear()
             await store.settle([(lease, COMPLETE) for lease in leases])
             assert statements == ["BEGIN", "DELETE", "COMMIT"]
+
+    run(scenario())
+
+
+def test_one_job_that_is_posted_leaves_the_others_quick(
+    tmp_path: Path, statements: list[str]
+) -> None:
+    """Only its own row is read, and the job that posts its end is added."""
+
+    async def scenario() -> None:
+        async with opened(tmp_path / "jobs.db") as store:
+            await store.enqueue(jobs(BATCH))
+            await store.enqueue(jobs(1, meta='{"webhook":"https://example.org/"}'))
+            leases = await take(store, limit=BATCH + 1)
+            assert len(leases) == BATCH + 1
+            statements.clear()
+            await store.settle([(lease, COMPLETE) for lease in leases])
+            for_the_one = ["SELECT", "SELECT", "DELETE", "INSERT"]
+            assert statements == ["BEGIN", "DELETE", *for_the_one, "COMMIT"]
+
+    run(scenario())
+
+
+def test_requests_are_added_in_few_statements(tmp_path: Path, statements: list[str]) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "jobs.db") as store:
+            requests = [Request(f"k{n}", "d", (NewJob("t"),)) for n in range(BATCH)]
+            statements.clear()
+            await store.enqueue_once(requests)
+            assert statements == ["BEGIN", "SELECT", "INSERT", "INSERT", "COMMIT"]
+            statements.clear()
+            await store.enqueue_once(requests)
+            assert statements == ["BEGIN", "SELECT", "SELECT", "SELECT", "COMMIT"]
 
     run(scenario())
 

@@ -36,6 +36,7 @@ from windlass.store.records import (
     NewJob,
     Outcome,
 )
+from windlass.store.webhooks import WEBHOOK_TASK
 from windlass.stores.sqlite import SqliteStore, ending
 from windlass.stores.sqlite.connection import Session, connect, enter_wal
 from windlass.stores.sqlite.ending import Ended
@@ -92,6 +93,16 @@ def read(path: Path, account: Literal["seen", "told"]) -> Account:
 def forget(path: Path) -> None:
     with closing(plain(path, isolation_level=None)) as connection:
         connection.executescript("DELETE FROM seen; DELETE FROM told;")
+
+
+def posted(path: Path) -> list[tuple[int, str]]:
+    """Which jobs' ends are posted, and how they ended."""
+    with closing(plain(path)) as connection:
+        return connection.execute(
+            "SELECT payload ->> '$.job.id', payload ->> '$.job.state' FROM windlass_jobs"
+            " WHERE task = ? ORDER BY id",
+            (WEBHOOK_TASK,),
+        ).fetchall()
 
 
 def assert_agreement(path: Path) -> None:
@@ -219,7 +230,11 @@ WAYS = {
     "complete-failed": Way("failed", COMPLETED, lambda scene: scene.store.complete([scene.id])),
     "remove-failed": Way("failed", None, remove, needs_key=True),
     "delete-failed": Way("failed", None, lambda scene: scene.store.delete_failed(10)),
+    "delete": Way("ready", None, lambda scene: scene.store.delete([scene.id])),
+    "delete-one-that-failed": Way("failed", None, lambda scene: scene.store.delete([scene.id])),
 }
+
+META = '{"webhook":"https://example.org/ended"}'
 
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -230,8 +245,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "strict": {"queue": "q", "is_strict": 1},
     "of-a-tenant": {"key": "k", "queue": "q", "tenant": "acme"},
     "everything": {"key": "k", "queue": "q", "keep": 3600.0},
+    "webhook": {"meta": META},
+    "webhook-and-everything": {"meta": META, "key": "k", "queue": "q", "keep": 3600.0},
 }
-TRIED = ("tried", "everything")
+TRIED = ("tried", "everything", "webhook-and-everything")
 """These have an attempt behind them."""
 
 
@@ -276,9 +293,12 @@ def test_a_job_that_ends_passes_there_once(path: Path, name: str, kind: str) -> 
         async with opened(path, clock=clock) as store:
             scene = Scene(path, store, clock)
             await set_up(scene, way, kind)
+            before = posted(path)
             await way.end(scene)
             assert read(path, "told") == [(scene.id, tenant, queue, way.state)]
             assert_agreement(path)
+            is_told = "meta" in KINDS[kind] and way.state is not None
+            assert posted(path) == [*before, *([(scene.id, way.state)] if is_told else [])]
             holds = kind == "strict" and way.state is FAILED and not way.needs_key
             next_ones = await take(store, "v")
             expected = [scene.id + 1] if queue and not holds else []
@@ -304,7 +324,7 @@ def test_the_queue_goes_on_from_there_and_nowhere_else(
     run(scenario())
 
 
-@pytest.mark.parametrize("kind", ["plain", "everything"])
+@pytest.mark.parametrize("kind", ["plain", "everything", "webhook"])
 @pytest.mark.parametrize("name", WAYS)
 def test_an_end_that_cannot_have_its_consequence_does_not_happen(
     path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -315,12 +335,13 @@ def test_an_end_that_cannot_have_its_consequence_does_not_happen(
         async with opened(path, clock=clock) as store:
             scene = Scene(path, store, clock)
             await set_up(scene, way, kind)
-            before = await store.get(scene.id)
+            before, told = await store.get(scene.id), posted(path)
             assert before is not None
             monkeypatch.setattr(ending, "ended", refuse)
             with pytest.raises(RuntimeError, match="what hangs"):
                 await way.end(scene)
             assert await store.get(scene.id) == before
+            assert posted(path) == told
             assert read(path, "seen") == []
 
     run(scenario())
@@ -340,18 +361,20 @@ async def end_a_chain(store: SqliteStore) -> int:
     return chain.id
 
 
-async def set_up_role(scene: Scene, way: Way, role: str, keep: float | None) -> int | None:
+async def set_up_role(
+    scene: Scene, way: Way, role: str, keep: float | None, meta: str | None = None
+) -> int | None:
     """The job, where it is to end; the job that waits for its chain, if one does."""
     store, waiting = scene.store, None
     if role == "dependent":
-        new = NewJob("t", key="k", keep=keep, blockers=(await end_a_chain(store),))
+        new = NewJob("t", key="k", keep=keep, meta=meta, blockers=(await end_a_chain(store),))
         [job] = await store.enqueue([new])
         scene.id = job.id
     else:
-        [chain] = await store.start_chains([NewChain(job=NewJob("t", keep=keep))])
+        [chain] = await store.start_chains([NewChain(job=NewJob("t", keep=keep, meta=meta))])
         scene.id = chain.id
     if role == "last-of-a-blocker":
-        [dependent] = await store.enqueue([NewJob("t", queue="q", blockers=(scene.id,))])
+        [dependent] = await store.enqueue([NewJob("t", queue="q", meta=meta, blockers=(scene.id,))])
         waiting = dependent.id
     if way.start != "ready":
         await scene.take()
@@ -363,25 +386,31 @@ async def set_up_role(scene: Scene, way: Way, role: str, keep: float | None) -> 
     return waiting
 
 
-def _fits(way: Way, role: str) -> bool:
+BY_ID = ("delete", "delete-one-that-failed")
+"""One job is deleted, which is nothing to its chain, and does not happen while that is open."""
+
+
+def _fits(name: str, role: str) -> bool:
     """A job of a chain has no key."""
-    return role == "dependent" or not way.needs_key
+    return role == "dependent" or not (WAYS[name].needs_key or name in BY_ID)
 
 
-ROLE_WAYS = [(name, role) for name, way in WAYS.items() for role in ROLES if _fits(way, role)]
+ROLE_WAYS = [(name, role) for name in WAYS for role in ROLES if _fits(name, role)]
 
 
+@pytest.mark.parametrize("meta", [None, META], ids=["", "webhook"])
 @pytest.mark.parametrize("keep", [None, 3600.0], ids=["", "kept"])
 @pytest.mark.parametrize(("name", "role"), ROLE_WAYS)
 def test_what_follows_for_chains_happens_with_the_end(
-    path: Path, name: str, role: str, keep: float | None
+    path: Path, name: str, role: str, keep: float | None, meta: str | None
 ) -> None:
     way, clock = WAYS[name], FakeClock()
 
     async def scenario() -> None:
         async with opened(path, clock=clock) as store:
             scene = Scene(path, store, clock)
-            waiting = await set_up_role(scene, way, role, keep)
+            waiting = await set_up_role(scene, way, role, keep, meta)
+            before = posted(path)
             await way.end(scene)
             told: Account = [(scene.id, "", None, way.state)]
             if waiting is not None:
@@ -395,6 +424,8 @@ def test_what_follows_for_chains_happens_with_the_end(
                 assert (None if dependent is None else dependent.state) is expected
             assert read(path, "told") == told
             assert_agreement(path)
+            ends = [(job_id, state) for job_id, _, _, state in told if state is not None]
+            assert sorted(posted(path)[len(before) :]) == (sorted(ends) if meta else [])
             if role != "dependent":
                 chain = await store.get_chain(scene.id)
                 assert chain is not None
@@ -453,18 +484,19 @@ STEPS: dict[str, Complete] = {
 }
 
 
+@pytest.mark.parametrize("meta", [None, META], ids=["", "webhook"])
 @pytest.mark.parametrize("carefully", [False, True], ids=["quick", "careful"])
 @pytest.mark.parametrize("is_chain", [False, True], ids=["job", "chain"])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_job_that_goes_on_passes_there_once(
-    path: Path, step: str, is_chain: bool, carefully: bool
+    path: Path, step: str, is_chain: bool, carefully: bool, meta: str | None
 ) -> None:
     async def scenario() -> None:
         async with opened(path) as store:
             if is_chain:
-                await store.start_chains([NewChain(job=NewJob("t", queue="p"))])
+                await store.start_chains([NewChain(job=NewJob("t", queue="p", meta=meta))])
             else:
-                await store.enqueue([NewJob("t", queue="p")])
+                await store.enqueue([NewJob("t", queue="p", meta=meta)])
             await store.enqueue([NewJob("t", queue="p")])
             [lease] = await take(store)
             asked: list[tuple[Lease, Outcome]] = [(lease, STEPS[step])]
@@ -473,6 +505,7 @@ def test_a_job_that_goes_on_passes_there_once(
             await store.settle(asked)
             assert read(path, "told") == [(lease.job_id, "", "p", COMPLETED)]
             assert_agreement(path)
+            assert posted(path) == ([(lease.job_id, "completed")] if meta else [])
             due = 2 if step.startswith("goes-on") else 3 if step == "starts-others" else 2
             assert len(await take(store, "v")) == due
 

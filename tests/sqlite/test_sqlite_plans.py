@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob
+from windlass.store.server import ClaimScope
 from windlass.stores.sqlite import admin, upkeep
 from windlass.stores.sqlite.claim import ClaimMemory, claim, leases_of, must_write
+from windlass.stores.sqlite.claimable import claimable
 from windlass.stores.sqlite.connection import Session, connect
 from windlass.stores.sqlite.enqueue import Enqueue
 from windlass.stores.sqlite.schema import migrate
@@ -130,6 +132,22 @@ HOT = {
     "park_jobs": ["windlass_jobs_ready_tenant (tenant=? AND task=?)"],
     "unpark_jobs": ["windlass_jobs_waiting (queue=? AND tenant=?)"],
     "list_waiting_queues": ["windlass_jobs_waiting_task (task=? AND tenant=?"],
+    "find_claimable": [
+        "windlass_jobs_ready (task=?)",
+        "windlass_jobs_ready_others (task=?)",
+        "windlass_jobs_ready_tenant (tenant=? AND task=?)",
+        "windlass_jobs_ready (task>?)",
+        "windlass_jobs_ready_others (task>?)",
+        "windlass_jobs_ready_tenant (tenant=? AND task>?)",
+        "SEARCH p USING PRIMARY KEY (tenant=? AND kind=? AND name=?)",
+    ],
+    "peek_waiting": ["windlass_jobs_waiting_task (task>?)"],
+    "find_token": ["windlass_tokens_digest (digest=?)"],
+    "read_token": ["SEARCH t USING PRIMARY KEY (name=?)"],
+    "revoke_token": ["windlass_tokens USING PRIMARY KEY (name=?)"],
+    "read_secret": ["windlass_secrets USING PRIMARY KEY (tenant=? AND name=?)"],
+    "read_requests": ["SEARCH r USING PRIMARY KEY (tenant=? AND key=?)"],
+    "prune_requests": ["windlass_requests_asked (asked_at<?)", "(tenant=? AND key=?)"],
     "peek_due": ["windlass_jobs_scheduled (run_at<?)"],
     "read_due": ["windlass_jobs_scheduled (run_at<?)"],
     "next_due": ["windlass_jobs_scheduled"],
@@ -175,7 +193,11 @@ HOT = {
     "update_jobs": ["INTEGER PRIMARY KEY"],
     "check_leases": ["INTEGER PRIMARY KEY"],
     "note_job": ["INTEGER PRIMARY KEY"],
-    "peek_prune": ["windlass_history_expires", "windlass_jobs_cancelled (finished_at<?)"],
+    "peek_prune": [
+        "windlass_history_expires",
+        "windlass_jobs_cancelled (finished_at<?)",
+        "windlass_requests_asked (asked_at<?)",
+    ],
     "prune_history": ["windlass_history_expires (expires_at<?)"],
     "prune_cancelled": ["windlass_jobs_cancelled (finished_at<?)"],
     "prune_chains": ["windlass_chains_ended (state=? AND finished_at<?)", "(chain=?)"],
@@ -493,3 +515,80 @@ def test_a_claim_visits_no_jobs_of_a_paused_task(tmp_path: Path) -> None:
     many = _claim_beside_paused(tmp_path / "many.db", 20_000)
     assert few > 5, "the counter counts"
     assert many <= few * 1.1, (few, many)
+
+
+# ── looks of servers ──
+
+
+def _backlog(path: Path, rows: int) -> sqlite3.Connection:
+    """All noise, and as many jobs that a server's workers could run: ready ones of every tenant,
+    and queues whose heads run."""
+    connection = _noisy(path, rows)
+    db = Session(connection)
+    db.control("BEGIN IMMEDIATE")
+    for tenant in ("", "acme", "bond"):
+        Enqueue([NewJob("ready", tenant=tenant)] * rows).write(db, NOW)
+        Enqueue([NewJob("queued", queue=f"q{n}", tenant=tenant) for n in range(rows // 10)]).write(
+            db, NOW
+        )
+    Enqueue([NewJob("windlass.webhook", tenant="acme")] * rows).write(db, NOW)
+    taken = ClaimRequest("w", ("queued",), limit=10**9)
+    claim(db, taken, NOW, ClaimMemory())
+    for tenant in ("", "acme", "bond"):
+        Enqueue([NewJob("queued", queue=f"q{n}", tenant=tenant) for n in range(rows // 10)]).write(
+            db, NOW
+        )
+    db.control("COMMIT")
+    return connection
+
+
+SCOPES = [
+    *(ClaimScope(("ready", "t", "u"), tenants) for tenants in (None, ("",), ("acme", "bond"))),
+    *(ClaimScope(tasks, ("other",)) for tasks in (("t", "u"), ("windlass.webhook",))),
+    *(ClaimScope(None, tenants) for tenants in (None, ("acme",), ("nobody",), ("", "nobody"))),
+    *(ClaimScope(("queued", "x"), tenants) for tenants in (None, ("",), ("acme",))),
+]
+
+
+def test_a_look_reads_no_backlog(tmp_path: Path) -> None:
+    """Whatever is there, a look reads a few entries for each task and owner, and those of a few
+    queues."""
+    steps = []
+    for rows in (400, 8_000):
+        with closing(_backlog(tmp_path / f"{rows}.db", rows)) as connection:
+            db = Session(connection)
+            answers: list[bool] = []
+            steps.append(
+                Steps(connection).of(lambda db=db, to=answers: to.extend(claimable(db, SCOPES)))
+            )
+            assert answers[:5] == [True, True, True, False, False]
+            assert answers[5:9] == [True, True, False, True]
+    few, many = steps
+    assert few > 100, "the counter counts"
+    assert many <= few * 1.05, (few, many)
+
+
+def test_a_look_for_many_scopes_is_one_statement(tmp_path: Path) -> None:
+    with closing(_empty(tmp_path / "jobs.db")) as connection:
+        db = Session(connection)
+        Enqueue([NewJob("t", tenant="acme 7"), NewJob("u", tenant="acme 9")]).write(db, NOW)
+        seen: list[str] = []
+        connection.set_trace_callback(seen.append)
+        scopes = [ClaimScope((("t", "u")[n % 2],), (f"acme {n}",)) for n in range(500)]
+        answers = claimable(db, scopes)
+        connection.set_trace_callback(None)
+    assert [n for n, answer in enumerate(answers) if answer] == [9]
+    assert len(seen) == 2, "the branches, and whether any queue has jobs that wait"
+
+
+def test_jobs_behind_more_heads_than_are_looked_at_may_be_claimable(tmp_path: Path) -> None:
+    """No look says that there is nothing, unless it has looked at every queue."""
+    with closing(_empty(tmp_path / "jobs.db")) as connection:
+        db = Session(connection)
+        queues = [f"q{n:03}" for n in range(60)]
+        Enqueue([NewJob("t", queue=queue) for queue in queues]).write(db, NOW)
+        claim(db, ClaimRequest("w", ("t",), limit=100), NOW, ClaimMemory())
+        Enqueue([NewJob("t", queue=queue) for queue in queues]).write(db, NOW)
+        assert claimable(db, [ClaimScope(("t",))]) == [True]
+        Enqueue([NewJob("u", queue=queue) for queue in queues[:5]]).write(db, NOW)
+        assert claimable(db, [ClaimScope(("u",))]) == [False]

@@ -69,7 +69,7 @@ def test_exports_are_sorted_and_real(module: Any) -> None:
         ("mysql://h/d", ConfigError, "mysql://"),
         ("sqlite://jobs.db", ConfigError, "where a host would be"),
         ("sqlite:///", ConfigError, "names no file"),
-        ("grpc://h:1", ConfigError, "grpc://"),
+        ("grpc://h:1/jobs", ConfigError, "more than a host and a port"),
     ],
 )
 def test_urls_that_cannot_be_used(url: str, error: type[Exception], says: str) -> None:
@@ -202,6 +202,8 @@ def test_every_verb_of_the_sync_client(app: App) -> None:
     assert sync.permanently_fail_jobs([job.id])[0].last_error == "Manually marked as failed"
     assert sync.retry_jobs([job.id])[0].state is JobState.READY
     assert sync.cancel_jobs([job.id])[0].state is JobState.CANCELLED
+    assert [gone.id for gone in sync.delete_jobs([job.id])] == [job.id]
+    assert sync.get_job(job.id) is None
     assert sync.add_jobs([]) == []
     other = sync.add_job("t", key="k2", keep=60)
     assert sync.complete_jobs([other.id])[0].state is JobState.COMPLETED

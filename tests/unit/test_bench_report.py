@@ -70,6 +70,16 @@ def test_what_slows_it_down_stands_beside_the_rate_without_it() -> None:
     ]
 
 
+def test_a_drain_through_a_server_stands_beside_an_echo_and_the_direct_one() -> None:
+    entry = {**RATE, "clean_per_s": 20_000, "clean_ratio": 0.25, "open": 128}
+    _, _, *told = body({**entry, "scenario": "stream", "form": "singly"})
+    assert told == [
+        f"stream, singly 5,000 10,000 0.50 {'#' * 10}{'.' * 10} 20.0 µs",
+        "10,000 by a bare echo of such messages",
+        "20,000 by a worker that has the database: 0.25 of it remain",
+    ]
+
+
 def test_other_figures_have_lines_of_their_own() -> None:
     ms = "p50 1.00, p95 2.00, p99 3.50 ms"
     held = {"scenario": "held-snapshot", "per_s": 900, "asked_per_s": 1000, "cpu_us_per_job": 20.0}

@@ -27,6 +27,7 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "no key to remove": ("key", lambda client: client.remove_job(None)),
     "an id that is text": ("id", lambda client: client.wait_for("7")),
     "a huge id": ("ids", lambda client: client.cancel_jobs([HUGE])),
+    "no ids to delete": ("ids", lambda client: client.delete_jobs(None)),
     "no ids": ("ids", lambda client: client.complete_jobs(None)),
     "a reason that is a number": ("reason", lambda c: c.permanently_fail_jobs([1], 7)),
     "a worker for a list of them": ("ids", lambda client: client.force_unlock_workers("worker-1")),

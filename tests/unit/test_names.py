@@ -25,6 +25,7 @@ LONG = "x" * 513
             "129 characters long",
         ),
         (names.check_task, 7, errors.TaskNameError, "must be a string, not int"),
+        (names.check_task, "windlass.webhook", errors.TaskNameError, "for Windlass itself"),
         (names.check_task, "a\x00b", errors.TaskNameError, "must not contain NUL"),
         (names.check_task, "a\ud800", errors.TaskNameError, "not valid Unicode"),
         (names.check_queue, "", errors.QueueNameError, "queue must not be empty"),
@@ -63,6 +64,8 @@ def test_durations_out_of_range(value: Any) -> None:
 def test_what_is_taken() -> None:
     assert names.check_task("ünïcode/task-1") == "ünïcode/task-1"
     assert names.check_task("x" * 128) == "x" * 128
+    assert names.check_task("windlass") == "windlass"
+    assert names.check_any_task("windlass.webhook") == "windlass.webhook"
     assert names.check_queue(None) is None
     assert names.check_key(None) is None
     assert names.check_key_mode("unsafe_dedupe") == "unsafe_dedupe"

@@ -93,6 +93,7 @@ CHAINS = (
     *("clean", "parts", "steps", "steps-bare", "fan-in", "fan-in-bare", "fan-ins", "fan-ins-bare"),
 )
 BESIDE = ("clean", "future", "foreign", "stuck", "dead", "queues")
+STREAMS = ("singly", "singly-echo", "together", "direct")
 FIGURES = {
     "drain": ("drain1", "worker_cpu1", "server_cpu1", "memory1", "bulk", "bulk500"),
     "two": ("drain2", "worker_cpu2", "server_cpu2"),
@@ -108,6 +109,8 @@ FIGURES = {
     "serial": ("serial.clean", "serial.each50", "serial.each1"),
     "chains": tuple(f"chains.{figure}" for figure in CHAINS),
     "chains-sqlite": tuple(f"chains-sqlite.{figure}" for figure in CHAINS),
+    "stream": tuple(f"stream.{figure}" for figure in STREAMS),
+    "stream-sqlite": tuple(f"stream-sqlite.{figure}" for figure in STREAMS),
     "backlog": tuple(f"backlog.{kind}" for kind in BESIDE),
     "backlog-large": tuple(f"backlog-large.{kind}" for kind in BESIDE),
     "held": ("held.rate", "held.asked", "held.start95", "held.end95"),

@@ -21,7 +21,7 @@ from windlass.store.port import Store
 from windlass.store_kinds import KINDS, Kind, kind_of
 from windlass.stores.memory import MemoryStore
 
-REMOTE = "grpc://localhost:1"
+REMOTE = "elsewhere://localhost:1"
 
 
 class RemoteStore(MemoryStore):
@@ -37,7 +37,7 @@ class RemoteKind(Kind):
 
 @pytest.fixture
 def remote(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, "grpc", RemoteKind())
+    monkeypatch.setitem(KINDS, "elsewhere", RemoteKind())
 
 
 def call(*words: str) -> tuple[int, str]:
@@ -46,8 +46,8 @@ def call(*words: str) -> tuple[int, str]:
 
 
 def test_one_entry_makes_a_kind(remote: None) -> None:
-    with pytest.raises(ConfigError, match="no store for grpcs://"):
-        App("grpcs://localhost:1")
+    with pytest.raises(ConfigError, match="no store for elsewheres://"):
+        App("elsewheres://localhost:1")
     app = App(REMOTE)
     assert isinstance(app.store, RemoteStore)
     assert app.sync.add_job("t").task == "t"

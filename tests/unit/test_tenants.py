@@ -59,6 +59,7 @@ def test_a_client_of_one_tenant_sees_and_changes_its_own(app: App) -> None:
     assert everyone.get_job(key="k") == other
     assert mine.cancel_jobs([own.id, other.id]) == [mine.get_job(own.id)]
     assert mine.retry_jobs([other.id]) == mine.complete_jobs([other.id]) == []
+    assert mine.delete_jobs([other.id]) == []
     assert mine.permanently_fail_jobs([other.id]) == mine.reschedule_jobs([other.id]) == []
     assert everyone.remove_job("k") == other
 

@@ -11,6 +11,7 @@ import pytest
 from windlass import App, Context, Retry, SyncContext
 from windlass.errors import StoreBusyError, StoreError, StoreUnavailableError
 from windlass.store.records import JobFilter, NewJob
+from windlass.store.server import ClaimScope, Request
 from windlass.stores.memory import MemoryStore
 from windlass.testing import (
     DeadlockError,
@@ -459,6 +460,12 @@ def test_every_verb_passes_through() -> None:
         await store.resume(task="t")
         await store.retire("w")
         assert await store.delete_failed(5) == 0
+        assert [gone.id for gone in await store.delete([job.id])] == [job.id]
+        assert await store.tokens() == []
+        assert await store.secret("name", "fresh") == "fresh"
+        [added] = await store.enqueue_once([Request("k", "d", (NewJob("t"),))])
+        assert added.is_new
+        assert await store.claimable([ClaimScope(("t",))]) == [True]
         store.subscribe(lambda: None)()
         for verb in (lambda: store.joined(None), store.connection):
             with pytest.raises(ValueError):

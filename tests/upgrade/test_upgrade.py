@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from tests.postgres.cluster import Cluster, destroy_shared_clusters, fresh_database, shared_cluster
+from windlass.model.chain import ChainState
 from windlass.model.job import JobState
 from windlass.store.port import Store
 from windlass.store.records import (
@@ -30,6 +31,8 @@ from windlass.store.records import (
     NewChain,
     NewJob,
 )
+from windlass.store.server import ClaimScope, Request
+from windlass.store.webhooks import WEBHOOK_TASK
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.sqlite import SqliteStore
 from windlass.testing import FakeClock
@@ -37,8 +40,9 @@ from windlass.testing import FakeClock
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
-SQLITE = {n: HERE / f"before_{n:04}.sqlite.sql" for n in (3, 4, 5)}
+SQLITE = {n: HERE / f"before_{n:04}.sqlite.sql" for n in (3, 4, 5, 6)}
 BEFORE_TENANTS = (3, 4)
+BEFORE_CHAINS = (3, 4, 5)
 POSTGRES = {n: HERE / f"before_{n:04}.postgres.sql" for n in (10, 12)}
 TASKS = (
     *("plain", "ready", "scheduled", "line", "keyed", "failed", "retry", "suspect", "running"),
@@ -84,6 +88,11 @@ def _plain(records: Any) -> Any:
     return json.loads(msgspec.json.encode(records))
 
 
+def _without_job(chain: dict[str, Any]) -> dict[str, Any]:
+    """The job is compared with the others."""
+    return {name: value for name, value in chain.items() if name != "job"}
+
+
 def checked(place: Any, check: Check) -> None:
     async def work() -> None:
         with place as (store, clock, said):
@@ -104,12 +113,16 @@ PLACES: list[tuple[int, Version | None]] = [
 """The migration before which it was, and the server, where it was one."""
 
 
-@pytest.fixture(params=PLACES, ids=str)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    migration, server = request.param
+def place_of(migration: int, server: Version | None, tmp_path: Path) -> Any:
     if server is None:
         return on_sqlite(tmp_path, migration)
     return on_postgres(shared_cluster(server), migration)
+
+
+@pytest.fixture(params=PLACES, ids=str)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    migration, server = request.param
+    return place_of(migration, server, tmp_path)
 
 
 def test_nothing_is_lost_or_changed(place: Any) -> None:
@@ -122,6 +135,10 @@ def test_nothing_is_lost_or_changed(place: Any) -> None:
             assert {name: found[job_id][name] for name in job} == job
         counts = {str(state): count for state, count in (await store.counts()).items()}
         assert counts == said["counts"]
+        chains = _plain(await store.find_chains(ChainFilter(limit=100)))
+        assert [_without_job(chain) for chain in chains] == [
+            _without_job(chain) for chain in said.get("chains", [])
+        ]
         schedules = _plain(await store.schedules())
         assert [[s[name] for name in said["schedules"][0]] for s in schedules] == [
             list(s.values()) for s in said["schedules"]
@@ -194,7 +211,14 @@ def test_what_an_old_file_had_belongs_to_the_default_tenant(tmp_path: Path, migr
     checked(on_sqlite(tmp_path, migration), check)
 
 
-def test_a_job_of_before_goes_on_as_a_chain(place: Any) -> None:
+@pytest.mark.parametrize(
+    ("migration", "server"),
+    [place for place in PLACES if place[1] or place[0] in BEFORE_CHAINS],
+    ids=str,
+)
+def test_a_job_of_before_goes_on_as_a_chain(
+    migration: int, server: Version | None, tmp_path: Path
+) -> None:
     """What it had is in no chain and waits for none; a job of before may begin one."""
 
     async def check(store: Store, clock: FakeClock, said: dict[str, Any]) -> None:
@@ -212,7 +236,29 @@ def test_a_job_of_before_goes_on_as_a_chain(place: Any) -> None:
         released = await store.get(chain.job.id)
         assert released is not None and released.state is JobState.READY
 
-    checked(place, check)
+    checked(place_of(migration, server, tmp_path), check)
+
+
+def test_jobs_and_chains_of_before_are_served(tmp_path: Path) -> None:
+    """Chains go on, what ends is posted, and the file keeps what a server needs."""
+
+    async def check(store: Store, clock: FakeClock, said: dict[str, Any]) -> None:
+        assert isinstance(store, SqliteStore)
+        assert await store.tokens() == []
+        [chain] = await store.find_chains(ChainFilter(states=(ChainState.OPEN,)))
+        added = NewJob("posted", meta='{"webhook":"https://example.org/"}', blockers=(chain.id,))
+        [first] = await store.enqueue_once([Request("k", "d", (added,))])
+        [again] = await store.enqueue_once([Request("k", "d", (added,))])
+        assert first.is_new and (again.is_new, again.ids) == (False, first.ids)
+        assert await store.claimable([ClaimScope(("posted",))]) == [False]
+        await store.complete_chain(chain.id, COMPLETE)
+        assert await store.claimable([ClaimScope(("posted",))]) == [True]
+        [lease] = await store.claim(ClaimRequest("new", ("posted",), 1))
+        await store.settle([(lease, COMPLETE)])
+        [post] = await store.find(JobFilter(task=WEBHOOK_TASK))
+        assert post.payload["job"]["id"] == lease.job_id == first.ids[0]
+
+    checked(on_sqlite(tmp_path, 6), check)
 
 
 def _chain(task: str) -> NewChain:

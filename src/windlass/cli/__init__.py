@@ -12,6 +12,8 @@ from windlass.cli.lazy import LazyGroup
 
 COMMANDS = {
     "run": "Work on jobs until stopped.",
+    "serve": "Serve the jobs to programs in any language.",
+    "token": "Make, list and revoke the tokens of a server.",
     "add": "Add one job, or a file of jobs.",
     "jobs": "List, show and change jobs.",
     "chains": "List, show and change chains.",
@@ -24,6 +26,7 @@ COMMANDS = {
     "import": "Move jobs here from another queue.",
     "health": "Exit 0 if everything needed is there.",
     "doctor": "Say what is wrong here, and what to do.",
+    "proto": "Print the protocol file of the server's streams.",
     "bench": "Measure this machine.",
     "demo": "See jobs run, fail, queue up and survive a crash.",
 }

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 import click
-import msgspec
 
 from windlass.app import App
 from windlass.cli.base import FAILED, Command, CommandFailed, ExitCodes
@@ -15,7 +14,7 @@ from windlass.cli.output import plural, print_job, print_jobs, print_json, say
 from windlass.cli.place import Place, jobs_database, json_option
 from windlass.cli.selection import Changed, Selection, apply, selection_options, selects
 from windlass.cli.values import instant_option
-from windlass.model.chain import Chain
+from windlass.client.showing import ShownJob, show_job
 from windlass.model.job import Job
 
 
@@ -85,19 +84,16 @@ def show(place: Place, id: int, as_json: bool) -> None:
     """Show everything about one job: its fields, the chains it named as blockers, its last error
     with traceback, its log."""
 
-    async def work(app: App) -> tuple[Job, list[Chain[Any]]] | None:
-        job = await app.client.get_job(id)
-        if job is None:
-            return None
-        return job, await app.client.blockers(id) if job.blockers_total else []
+    async def work(app: App) -> ShownJob | None:
+        return await show_job(app.client, id)
 
     found = place.use(work, looks=True)
     if found is None:
         raise CommandFailed(f"there is no job {id}, or it is finished and was not kept")
     if as_json:
-        print_json({**msgspec.structs.asdict(found[0]), "blockers": found[1]})
+        print_json(found)
     else:
-        print_job(*found)
+        print_job(found, found.blockers)
 
 
 Verb = Callable[[App, list[int]], Coroutine[Any, Any, list[Job]]]

@@ -177,7 +177,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     wants_children = options["processes"] > 1 or options["watch"] or options["max_jobs"]
     if supervisor is None and wants_children and not options["schema_only"]:
         ctx.exit(_supervise(options))
-    ctx.call_on_close(_leave_early_on_signals())
+    ctx.call_on_close(leave_early_on_signals())
     thresholds = gc.get_threshold()
     gc.set_threshold(0)  # modules being imported are no garbage
     ctx.call_on_close(lambda: _restore(thresholds))
@@ -191,12 +191,12 @@ def run(ctx: click.Context, /, **options: Any) -> None:
         return
     _check_names(ctx, app, options)
     _tell_of_crontab(app, options)
-    with asyncio.Runner(loop_factory=_loop_factory()) as worker:
+    with asyncio.Runner(loop_factory=loop_factory()) as worker:
         code = worker.run(_work(app, options, supervisor, thresholds))
     ctx.exit(code)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's, where it is installed: it wakes up sooner and costs handlers that wait less."""
     try:
         import uvloop
@@ -206,7 +206,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-def _leave_early_on_signals() -> Callable[[], None]:
+def leave_early_on_signals() -> Callable[[], None]:
     """Before the worker runs there is nothing to drain: a signal simply ends the process.
 
     It does so without an exception, which the user's module could catch while it is imported.

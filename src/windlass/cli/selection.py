@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from windlass.app import App
+from windlass.client.showing import BATCH, change_all
 from windlass.model.job import Job, JobState
-
-_PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +85,13 @@ async def apply(
     changed = Changed()
     if selection.ids:
         ids = list(dict.fromkeys(selection.ids))
-        for start in range(0, len(ids), _PAGE):
-            changed.jobs += await verb(ids[start : start + _PAGE])
+        for start in range(0, len(ids), BATCH):
+            changed.jobs += await verb(ids[start : start + BATCH])
         done = {job.id for job in changed.jobs}
         changed.refused = await _why_not(app, [id for id in ids if id not in done])
         return changed
-    after: int | None = None
-    while page := await app.client.list_jobs(**selection.words, after=after, limit=_PAGE):
-        changed.jobs += await verb([job.id for job in reversed(page)])
-        after = page[-1].id
+    async for batch in change_all(app.client, selection.words, verb):
+        changed.jobs += batch
     return changed
 
 

@@ -1,8 +1,8 @@
-"""Several worker processes, kept alive.
+"""Several processes of workers or servers, kept alive.
 
-Workers are spawned, never forked, each as `python -m windlass run …` in a session of its own: a
-Ctrl-C in the terminal reaches the supervisor alone, which passes it on, so that no worker counts
-it twice.
+They are spawned, never forked, each as `python -m windlass run …` (or `serve …`) in a session of
+its own: a Ctrl-C in the terminal reaches the supervisor alone, which passes it on, so that no
+worker counts it twice. What is said of workers here is true of servers, too.
 
     a worker …                            the supervisor …
     ended with 0                          lets it be (it ran dry with --once, or was told to stop)
@@ -19,7 +19,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from windlass.cli import supervised
 from windlass.cli.base import DONE, FAILED, SCHEMA_TOO_NEW, USAGE
@@ -82,8 +82,22 @@ class Child:
 class Supervisor:
     """Keeps `count` processes of `command` running until it is told to stop."""
 
-    def __init__(self, command: Sequence[str], count: int, watcher: Watcher | None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        count: int,
+        watcher: Watcher | None,
+        *,
+        noun: str = "worker",
+        descriptors: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`noun` is what the log calls a process. Each inherits the descriptors, and has more in
+        its environment."""
         self._command = list(command)
+        self._noun = noun
+        self._descriptors = tuple(descriptors)
+        self._environment = dict(environment or {})
         self._count = count
         self._watcher = watcher
         self._children: dict[int, Child] = {}
@@ -141,7 +155,8 @@ class Supervisor:
                 again = pause and lived < _HEALTHY
                 pause = min(pause * 2, _LONGEST_PAUSE) if again else _FIRST_PAUSE
                 _logger.error(
-                    "worker %d died (%s); another starts in %.1f s",
+                    "%s %d died (%s); another starts in %.1f s",
+                    self._noun,
                     child.process.pid,
                     _describe(code),
                     pause,
@@ -155,8 +170,12 @@ class Supervisor:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdin=asyncio.subprocess.DEVNULL,
-                env={**os.environ, supervised.MARKER: str(theirs.fileno())},
-                pass_fds=(theirs.fileno(),),
+                env={
+                    **os.environ,
+                    **self._environment,
+                    supervised.MARKER: str(theirs.fileno()),
+                },
+                pass_fds=(theirs.fileno(), *self._descriptors),
                 start_new_session=True,
             )
         child = Child(process, ours, changed, self._one_works)
@@ -181,7 +200,7 @@ class Supervisor:
             not child.is_ready and code in (-signal.SIGTERM, -signal.SIGINT)
         )
         if not clean and self._exit_code == DONE:
-            _logger.error("worker %d ended badly (%s)", child.process.pid, _describe(code))
+            _logger.error("%s %d ended badly (%s)", self._noun, child.process.pid, _describe(code))
             self._exit_code = code if code == SCHEMA_TOO_NEW else FAILED
 
     # ── what comes from outside ──
@@ -189,7 +208,7 @@ class Supervisor:
     def _on_signal(self, number: signal.Signals) -> None:
         self._signals += 1
         if self._signals == 1:
-            _logger.info("%s: workers finish what they run; again to hurry", number.name)
+            _logger.info("%s: %ss finish what they run; again to hurry", number.name, self._noun)
         self._begin_stop()
 
     def _begin_stop(self) -> None:

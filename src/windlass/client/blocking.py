@@ -55,6 +55,7 @@ class SyncClient:
     reschedule_jobs = _blocking(Client.reschedule_jobs)
     retry_jobs = _blocking(Client.retry_jobs)
     cancel_jobs = _blocking(Client.cancel_jobs)
+    delete_jobs = _blocking(Client.delete_jobs)
     force_unlock_workers = _blocking(Client.force_unlock_workers)
     pause = _blocking(Client.pause)
     resume = _blocking(Client.resume)

@@ -49,6 +49,11 @@ class Caller:
         tenant = names.check_tenant(name)
         return self._with(lambda: tenant, self._connection)
 
+    def prepare_plain(self, task: str, payload: str) -> NewJob:
+        """The job of a task with this payload, which is JSON text and has been checked, as far as
+        the task's own options say. For servers, whose callers are elsewhere."""
+        return self._preparer.prepare_plain(task, payload)
+
     def _with(self, tenant: Callable[[], str | None], connection: Any) -> Self:
         return type(self)(
             self._opened,

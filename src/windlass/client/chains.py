@@ -39,6 +39,13 @@ class ChainVerbs(Caller):
         """Start one chain, whose payload is checked against the task's function."""
         return (await self._start([self._preparer.prepare_chain(spec, is_typed=True)]))[0]
 
+    async def prepare_chains(self, specs: Iterable[JobSpec]) -> list[NewChain]:
+        """Chains of this client's tenant as a store takes them, checked and not started: for a
+        server, which fills in what it has settings for."""
+        new = self._preparer.prepare_chains(specs)
+        self._own_jobs(await self._opened(), [chain.job for chain in new])
+        return new
+
     async def _start(self, new: Sequence[NewChain]) -> list[Chain[Any]]:
         store = await self._opened()
         if not new:

@@ -48,6 +48,13 @@ class Client(ChainVerbs):
         """Add one job per payload, each checked against the task's function."""
         return await self._add(self._preparer.prepare_typed(spec, payloads))
 
+    async def prepare_jobs(self, specs: Iterable[JobSpec]) -> list[NewJob]:
+        """Jobs of this client's tenant as a store takes them, checked and not added: for a server,
+        which adds them under the key of their request."""
+        new = self._preparer.prepare(specs)
+        self._own_jobs(await self._opened(), new)
+        return new
+
     async def _add(self, new: Sequence[NewJob]) -> list[Job]:
         store = await self._opened()
         if not new:
@@ -113,7 +120,7 @@ class Client(ChainVerbs):
             job = await store.get(wanted, self._tenant())
             if job is None:
                 raise JobNotFoundError(f"there is no job {id}, or it is finished and was not kept")
-            if not job.state.is_final and not self._is_kept(job):
+            if not job.state.is_final and not self.is_kept(job):
                 raise JobNotKeptError(
                     f"job {id} is not kept when it completes, so there will be nothing to wait"
                     " for; set keep= on the job, the task or the app"
@@ -123,7 +130,8 @@ class Client(ChainVerbs):
 
         return await wait_until(finished, timeout, lambda: f"job {id} is still {state}")
 
-    def _is_kept(self, job: Job) -> bool:
+    def is_kept(self, job: Job) -> bool:
+        """Whether the job can still be read once it has completed."""
         return bool(self._keep(job.task) if job.keep is None else job.keep)
 
     # ── schedules ──
@@ -226,6 +234,12 @@ class Client(ChainVerbs):
         chosen = names.check_jobs(ids)
         return await (await self._opened()).cancel(chosen, self._tenant())
 
+    async def delete_jobs(self, ids: Sequence[int]) -> list[Job]:
+        """Delete jobs, finished ones too; running ones and jobs of open chains are skipped. The
+        answer is the jobs as they were."""
+        chosen = names.check_jobs(ids)
+        return await (await self._opened()).delete(chosen, self._tenant())
+
     async def force_unlock_workers(self, ids: Sequence[str]) -> list[Job]:
         """Treat these workers as dead now, and put their jobs back.
 
@@ -284,4 +298,4 @@ class Client(ChainVerbs):
 def _one_of(task: str | None, queue: str | None) -> None:
     if (task is None) == (queue is None):
         raise ValidationError("give a task or a queue", field="task")
-    names.check_task(task) if task is not None else names.check_queue(queue)
+    names.check_any_task(task) if task is not None else names.check_queue(queue)

@@ -30,7 +30,7 @@ def make_filter(
     if after is not None:
         names.check_count(after, "after", 0, 2**63 - 1)
     if task is not None:
-        names.check_task(task)
+        names.check_any_task(task)
     names.check_queue(queue)
     names.check_key(key)
     return JobFilter(
@@ -55,7 +55,7 @@ def make_chain_filter(
     """The same for chains; `task` is that of their first jobs."""
     return ChainFilter(
         states=_states(state, ChainState),
-        task=None if task is None else names.check_task(task),
+        task=None if task is None else names.check_any_task(task),
         limit=names.check_count(limit, "limit", 1, 10_000),
         after=None if after is None else names.check_count(after, "after", 0, 2**63 - 1),
         tenant=tenant,

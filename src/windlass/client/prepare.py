@@ -64,6 +64,10 @@ class Preparer:
             for spec in _listed(specs)
         ]
 
+    def prepare_plain(self, task: str, payload: str) -> NewJob:
+        """A job by task name, of a payload that is JSON text and has been checked."""
+        return self._checked(JobSpec(task))(payload)
+
     def prepare_any(self, spec: JobSpec) -> NewJob:
         """A job by task name, whose payload must fit the task where this program knows it."""
         is_known = isinstance(spec, JobSpec) and self._registry.find(spec.task) is not None

@@ -28,8 +28,9 @@ from windlass.engine.pruner import Pruner
 from windlass.engine.reaper import Reaper
 from windlass.engine.reporter import Reporter
 from windlass.engine.scheduler import Scheduler, Scheduling
-from windlass.engine.settler import DONE, Settler, SettlerLinks
+from windlass.engine.settler import Settler, SettlerLinks
 from windlass.engine.slots import Slots
+from windlass.engine.sure import DONE
 from windlass.engine.tools import Tools
 from windlass.errors import StoreError
 from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS
@@ -70,6 +71,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep_chains: float = KEEP_CHAINS
     keep_failed_chains: float = KEEP_FAILED_CHAINS
     """How long chains are kept that completed, and that ended otherwise."""
+    tells_stranded: bool = True
+    """Whether to log which tasks have ready jobs and no worker."""
 
 
 def make_worker_id(name: str | None) -> str:
@@ -186,7 +189,13 @@ class Engine:
             self._loops += self._upkeep()
         if self._store.capabilities.roster and not options.once:
             roster = cast(Roster, self._store)
-            lookout = Lookout(roster, self.id, self.tasks, options.tenants, self._logger)
+            lookout = Lookout(
+                roster,
+                self.id,
+                self.tasks,
+                options.tenants,
+                self._logger if options.tells_stranded else None,
+            )
             self._loops.append(self._loop("lookout", lookout.step, first_delay=SOON))
         self._scheduler: Scheduler | None = None
         if self._scheduling is not None and self._scheduling.schedules:

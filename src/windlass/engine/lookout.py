@@ -15,7 +15,8 @@ EVERY = 60.0
 
 
 class Lookout:
-    """Introduces this worker, then looks now and then. Each task is told of once."""
+    """Introduces this worker, then looks now and then. Each task is told of once, to `logger`;
+    without one nothing is looked for."""
 
     def __init__(
         self,
@@ -23,7 +24,7 @@ class Lookout:
         worker: str,
         tasks: Sequence[str],
         tenants: Sequence[str] | None,
-        logger: Scoped,
+        logger: Scoped | None,
     ) -> None:
         self._store = store
         self._worker = worker
@@ -39,6 +40,8 @@ class Lookout:
         if not self._has_settled:
             self._has_settled = True
             return SETTLE
+        if self._logger is None:
+            return EVERY
         for task in await self._store.stranded():
             if task not in self._told:
                 self._told.add(task)

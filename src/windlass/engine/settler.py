@@ -10,33 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from windlass.engine.delivery import Delivery
 from windlass.engine.outage import Outage
-from windlass.errors import (
-    OutcomeUnknownError,
-    StoreBusyError,
-    StoreClosedError,
-    StoreError,
-    StoreUnavailableError,
-)
-from windlass.model.job import JobState
+from windlass.engine.sure import DONE, is_refusal, sure
+from windlass.errors import OutcomeUnknownError, StoreClosedError
 from windlass.observe.logs import Scoped
-from windlass.store.port import ChainStore, WorkStore
-from windlass.store.records import (
-    Cancel,
-    Complete,
-    Fail,
-    Lease,
-    Outcome,
-    Release,
-    Settled,
-    Verdict,
-)
-
-DONE = Settled(Verdict.APPLIED, JobState.COMPLETED)
-"""The usual answer."""
+from windlass.store.port import WorkStore
+from windlass.store.records import Outcome, Settled, Verdict
 
 MOST_AT_ONCE = 1_000
 MOST_WAITING = 5_000
@@ -208,14 +189,14 @@ class Settler:
             except StoreClosedError:
                 return settled + [Settled(Verdict.LOST)] * len(left)
             except Exception as error:  # whatever it is: giving up would leave the jobs running
-                if size == 1 and _is_refusal(error):
+                if size == 1 and is_refusal(error):
                     # The store is there and will not have this one: the others go on.
                     self._tell_refused(left.pop(0), error)
                     settled.append(Settled(Verdict.BUSY))
                     continue
                 is_unsure = is_unsure or isinstance(error, OutcomeUnknownError)
                 size = max(1, size // 2)
-                if not _is_refusal(error):
+                if not is_refusal(error):
                     await asyncio.sleep(self._outage.failed(error))
             else:
                 del left[:size]
@@ -234,55 +215,6 @@ class Settler:
             )
 
     async def _sure(self, delivery: Delivery, answer: Settled) -> Settled:
-        """The answer after an earlier one was lost.
-
-        While this worker's lease holds no other worker can end its job. So if the token is used
-        up, it was the write whose answer never came. The job may have gone on since, in other
-        deliveries with states of their own: only a state that cannot be theirs is read here.
-        """
-        if delivery.is_fenced or answer.verdict not in (Verdict.LOST, Verdict.MISSING):
+        if delivery.is_fenced:
             return answer
-        outcome = delivery.outcome
-        if isinstance(outcome, Complete) and delivery.lease.chain is not None:
-            return await self._sure_of_chain(delivery.lease, outcome, answer)
-        job = await self._store.get(delivery.lease.job_id)
-        match outcome:
-            case Complete():
-                if job is not None and job.state is not JobState.COMPLETED:
-                    return answer  # a job that is done does not go on, so it was not written
-                return DONE
-            case Cancel():
-                return Settled(Verdict.APPLIED, JobState.CANCELLED)
-            case Release():
-                return Settled(Verdict.APPLIED, JobState.READY)
-            case Fail():
-                is_final = job is not None and job.state is JobState.FAILED
-                state = JobState.FAILED if is_final else JobState.SCHEDULED
-                return Settled(Verdict.APPLIED, state)
-
-    async def _sure_of_chain(self, lease: Lease, outcome: Complete, answer: Settled) -> Settled:
-        """The same for a completion in a chain, which an operator may complete or delete at any
-        time: that the job is gone says nothing.
-
-        The store knows which delivery ended a chain. One that goes on has gone on by this delivery,
-        unless an operator has let it go on with another job in the very same moment.
-        """
-        if outcome.next is None:
-            return DONE if answer.state is JobState.COMPLETED else answer
-        assert lease.chain is not None
-        chain = await cast(ChainStore, self._store).get_chain(lease.chain)
-        has_gone_on = chain is not None and chain.length > (lease.step or 0) + 1
-        return DONE if has_gone_on else answer
-
-
-_MISTAKES = ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError
-"""What a store raises that met an outcome which it cannot write: no outage passes so."""
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Whether the database answered, and said no: a constraint, say, or a trigger of the user's; or
-    the store could not make sense of an outcome."""
-    passes = StoreUnavailableError, StoreBusyError
-    if isinstance(error, StoreError):
-        return not isinstance(error, passes)
-    return isinstance(error, _MISTAKES)
+        return await sure(self._store, delivery.lease, delivery.outcome, answer)

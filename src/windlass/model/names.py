@@ -18,6 +18,9 @@ MAX_TENANT = 128
 MAX_INT32 = 2**31 - 1
 DEFAULT_MAX_ATTEMPTS = 25
 DEFAULT_MAX_RESETS = 5
+RESERVED = "windlass."
+"""Names of tasks that begin so are those of jobs that Windlass adds for itself. A worker of every
+task takes none of them."""
 LONGEST_POLL = 300.0
 """Seconds: no worker looks for jobs more seldom than this."""
 
@@ -44,6 +47,21 @@ def brief(value: object, most: int = 80) -> str:
 
 
 def check_task(name: object) -> str:
+    """The name of a task of the caller's own."""
+    task = check_any_task(name)
+    if task.startswith(RESERVED):
+        raise errors.TaskNameError(refusal_of_reserved(task), field="task")
+    return task
+
+
+def refusal_of_reserved(task: str) -> str:
+    return (
+        f"{brief(task)}: names that begin with {RESERVED!r} are for Windlass itself; choose another"
+    )
+
+
+def check_any_task(name: object) -> str:
+    """The name of a task that is only asked about: it may be one of Windlass's own."""
     return _name(name, "task", MAX_TASK, errors.TaskNameError)
 
 

@@ -19,6 +19,9 @@ The model
     A job that is not BLOCKED when a chain it named ends (it failed or was cancelled before) is left
     alone. It is looked at again when it is retried.
 
+    Every job that ends passes here, and with the end of one that asked for it comes the job that
+    posts it (`webhooks.py`). What is deleted or removed does not pass.
+
 What makes it right
     Everything happens in the transaction of the end itself, and only one transaction writes at a
     time. Failures go along lines of any length by a list of chains still to be told, never by
@@ -50,6 +53,7 @@ from windlass.store.records import (
     Row,
     sees,
 )
+from windlass.store.webhooks import address_of, call_for
 
 OWN_CHAIN = (
     "the continuation would wait for its own chain {0}; let it wait only for chains that do not"
@@ -158,8 +162,10 @@ class Chaining:
             rules.cancel(row, self.now)
         if blockers or is_cancelled:
             self.book.write_job(row)
-        if row.state.is_final and row.chain is not None:
-            self._close(row)
+        if row.state.is_final:
+            self._post(row)
+            if row.chain is not None:
+                self._close(row)
 
     def start(self, new: NewChain, *, job_id: int = 0, ended: int | None = None) -> Started:
         """Start a chain, unless one has its key. `ended` is a chain that ends in the same step: its
@@ -301,6 +307,18 @@ class Chaining:
     ) -> None:
         """What follows from the end of a job. `completion` says how it was completed, if it was,
         `token` by which delivery; `is_cancelled` that it had been asked to stop."""
+        self._go_on_or_close(row, completion, token, is_cancelled=is_cancelled)
+        self._post(row)
+
+    def _post(self, row: Row) -> None:
+        """Store the job that posts the end of this one, where there is an address for it."""
+        url = address_of(row.meta)
+        if url is not None:
+            self.book.add_job(rules.new_row(call_for(row, url, self.now), self.now))
+
+    def _go_on_or_close(
+        self, row: Row, completion: Complete, token: int | None, *, is_cancelled: bool
+    ) -> None:
         if row.state is not JobState.COMPLETED:
             if row.chain is not None:
                 self._close(row, token)
@@ -380,6 +398,8 @@ class Chaining:
             if row.blockers_open == 0:
                 rules.release(row, self.now)
         self.book.write_job(row)
+        if row.state.is_final:
+            self._post(row)
 
     # ── brought back ──
 

@@ -194,7 +194,8 @@ class WorkStore(Protocol):
         keep_failed_chains: float = KEEP_FAILED_CHAINS,
     ) -> int:
         """Remove finished jobs that were kept long enough, at most `limit` in one step; and chains
-        that completed, or ended otherwise, that many seconds ago, unless an open job names them."""
+        that completed, or ended otherwise, that many seconds ago, unless an open job names them;
+        and requests that came so long ago that they may come anew (`ServerStore.enqueue_once`)."""
 
     # ── a look ──
     async def get(self, job_id: int, tenant: str | None = None) -> Job | None: ...
@@ -363,6 +364,10 @@ class Store(WorkStore, Roster, ChainStore, Protocol):
 
     async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         """Failed, cancelled and scheduled jobs run again now, with all their attempts."""
+
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        """Take jobs out of the database in whatever state, completed ones that are kept too; the
+        jobs as they were. Jobs of open chains are skipped: `delete_chains` is for these."""
 
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         """Delete the job with that key; one that runs loses its key and will not run again."""

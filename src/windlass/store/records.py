@@ -341,7 +341,8 @@ def lease_of(row: Row) -> Lease:
 class ClaimRequest(msgspec.Struct, frozen=True):
     """What a worker may be given.
 
-    Jobs of `tasks`, or of every task that has ready jobs where it is None; of `tenants`, or of all
+    Jobs of `tasks`, or of every task that has ready jobs (but for those of Windlass's own,
+    `names.RESERVED`) where it is None; of `tenants`, or of all
     tenants where it is None. At most `limit` jobs, of which at most `suspects` are suspects (jobs
     whose last worker died; a claim takes as many as slots are free, and starts them at once).
     `lease` is the worker's own lease in seconds, `longer_leases` the tasks that asked for more.
@@ -543,7 +544,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     callers can write data of their own with them, on connections to the same database. `upkeep`:
     the workers of this store promote, reap and prune; where it is False, another program does.
     `roster`: it is a `Roster`. `examination`: it is a `findings.Examinable`. `chains`: it is a
-    `ChainStore`.
+    `ChainStore`. `server`: it is a `server.ServerStore`.
     """
 
     shared: bool
@@ -554,6 +555,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     roster: bool = False
     examination: bool = False
     chains: bool = False
+    server: bool = False
 
 
 class Note(msgspec.Struct, frozen=True):

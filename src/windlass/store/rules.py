@@ -36,6 +36,7 @@ TOUCHED_BY = {
     "fail": (JobState.BLOCKED, JobState.SCHEDULED, JobState.READY, JobState.FAILED),
     "reschedule": (JobState.BLOCKED, JobState.SCHEDULED, JobState.READY, JobState.FAILED),
     "retry": (JobState.SCHEDULED, JobState.FAILED, JobState.CANCELLED),
+    "delete": tuple(state for state in JobState if state is not JobState.RUNNING),
 }
 """The states in which a job is changed by each verb of operators; in any other it is skipped. The
 functions of PostgreSQL take their lists from here, and the contract suite tries all pairs."""

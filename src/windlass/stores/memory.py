@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from windlass.model import payload as payloads
 from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS, Chain, ChainState
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
+from windlass.model.names import RESERVED
 from windlass.store import rules
 from windlass.store.chaining import Chaining, Started
 from windlass.store.hints import Due, Hints, ignore_due
@@ -57,6 +58,13 @@ from windlass.store.records import (
 )
 from windlass.store.rules import micros
 from windlass.store.schedules import Fired, FireVerdict, KnownSchedule
+from windlass.store.server import (
+    REQUESTS_KEPT,
+    ClaimScope,
+    Request,
+    Requested,
+    Token,
+)
 from windlass.stores.memory_book import MemoryBook
 
 
@@ -64,7 +72,13 @@ class MemoryStore:
     """All jobs in dictionaries, under one lock."""
 
     capabilities = Capabilities(
-        shared=False, durable=False, transactions=True, sql=False, roster=True, chains=True
+        shared=False,
+        durable=False,
+        transactions=True,
+        sql=False,
+        roster=True,
+        chains=True,
+        server=True,
     )
     chaining = Chaining
 
@@ -79,6 +93,11 @@ class MemoryStore:
         self._paused: set[PausedName] = set()
         self._schedules: dict[tuple[str, str], KnownSchedule] = {}
         """By tenant and identifier."""
+        self._access: dict[str, Token] = {}
+        """Tokens of the server, by name."""
+        self._secrets: dict[tuple[str, str], str] = {}
+        self._requests: dict[tuple[str, str], _Remembered] = {}
+        """By tenant and key."""
         self._tokens = itertools.count(1)
         self._hints = Hints()
         self._closed = False
@@ -193,31 +212,32 @@ class MemoryStore:
         with self._lock:
             self._start()
             self._beat(request.worker, request.lease)
-            busy = {r.place for r in self._rows.values() if r.state is JobState.RUNNING}
-            holding = {r.place for r in self._rows.values() if r.holds}
-            suspects = request.suspects
-            leases: list[Lease] = []
-            for row in sorted(self._claimable(request), key=lambda row: row.order):
-                if len(leases) == request.limit:
-                    break
-                if row.place is not None and row.place in busy:
+            chosen = itertools.islice(self._choose(request), request.limit)
+            return [self._deliver(row, request) for row in chosen]
+
+    def _choose(self, request: ClaimRequest) -> Iterator[Row]:
+        """What a claim takes, in its order."""
+        busy = {r.place for r in self._rows.values() if r.state is JobState.RUNNING}
+        holding = {r.place for r in self._rows.values() if r.holds}
+        suspects = request.suspects
+        for row in sorted(self._claimable(request), key=lambda row: row.order):
+            if row.place is not None and row.place in busy:
+                continue
+            if row.place in holding and not row.holds:
+                continue
+            if row.suspect:
+                if suspects == 0:
+                    busy.add(row.place)  # it keeps its place before the rest of its queue
                     continue
-                if row.place in holding and not row.holds:
-                    continue
-                if row.suspect:
-                    if suspects == 0:
-                        busy.add(row.place)  # it keeps its place before the rest of its queue
-                        continue
-                    suspects -= 1
-                busy.add(row.place)
-                leases.append(self._deliver(row, request))
-            return leases
+                suspects -= 1
+            busy.add(row.place)
+            yield row
 
     def _claimable(self, request: ClaimRequest) -> Iterable[Row]:
         for row in self._rows.values():
             if (
                 row.state is JobState.READY
-                and (request.tasks is None or row.task in request.tasks)
+                and _is_asked_for(row.task, request.tasks)
                 and (request.tenants is None or row.tenant in request.tenants)
                 and PausedName(row.tenant, "task", row.task) not in self._paused
                 and PausedName(row.tenant, "queue", row.queue or "") not in self._paused
@@ -510,7 +530,11 @@ class MemoryStore:
             forgotten = chains[: limit - len(old)]
             for chain in forgotten:
                 self._book.delete_chain(chain)
-            return len(old) + len(forgotten)
+            pruned = len(old) + len(forgotten)
+            requests = [place for place, it in self._requests.items() if it.is_old(now)]
+            for place in requests[: limit - pruned]:
+                del self._requests[place]
+            return pruned + len(requests[: limit - pruned])
 
     def _old_chains(self, now: int, completed: int, failed: int) -> list[ChainRow]:
         """Chains that ended long enough ago, and that no open job names."""
@@ -689,6 +713,23 @@ class MemoryStore:
         known = [self._rows[job_id] for job_id in ids if job_id in self._rows]
         over = [row for row in known if row.state.is_final and sees(tenant, row)]
         self._chaining(self._start()).check_retry(over)
+
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        with self._lock:
+            now = self._start()
+            found = [
+                self._rows.get(job_id) or self._history.get(job_id) for job_id in dict.fromkeys(ids)
+            ]
+            rows = [row for row in found if row and sees(tenant, row) and self._may_delete(row)]
+            for row in rows:
+                self._ended(row, now, is_removed=True)
+        self._hint()
+        return [row.job() for row in rows]
+
+    def _may_delete(self, row: Row) -> bool:
+        chain = None if row.chain is None else self._book.chain(row.chain)
+        is_open = chain is not None and chain.state is ChainState.OPEN
+        return row.state in rules.TOUCHED_BY["delete"] and not is_open
 
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         with self._lock:
@@ -923,6 +964,80 @@ class MemoryStore:
                 self._ended(row, now, is_removed=True)
             return len(failed)
 
+    # ── for servers ──
+
+    async def add_token(self, token: Token) -> bool:
+        with self._lock:
+            return self._access.setdefault(token.name, token) is token
+
+    async def find_token(self, digest: str) -> Token | None:
+        with self._lock:
+            return next((it for it in self._access.values() if it.digest == digest), None)
+
+    async def tokens(self) -> list[Token]:
+        with self._lock:
+            return [self._access[name] for name in sorted(self._access)]
+
+    async def revoke_token(self, name: str) -> Token | None:
+        with self._lock:
+            token = self._access.get(name)
+            if token is not None and token.revoked_at is None:
+                token = self._access[name] = replace(token, revoked_at=self._start())
+            return token
+
+    async def secret(self, name: str, fresh: str, tenant: str = DEFAULT_TENANT) -> str:
+        with self._lock:
+            return self._secrets.setdefault((tenant, name), fresh)
+
+    async def replace_secret(self, name: str, fresh: str, tenant: str = DEFAULT_TENANT) -> None:
+        with self._lock:
+            self._secrets[tenant, name] = fresh
+
+    async def enqueue_once(self, requests: Sequence[Request]) -> list[Requested]:
+        with self._lock:
+            now = self._start()
+            new: dict[tuple[str, str], Request] = {}
+            for request in requests:
+                for job in request.jobs:
+                    payloads.decode(job.payload)
+                if self._remembered(request, now) is None:
+                    new.setdefault((request.tenant, request.key), request)
+            self._chaining(now).require([job for it in new.values() for job in it.jobs])
+            answers = [self._request(request, now) for request in requests]
+            answers = [replace(it, jobs=self._jobs_now(it.ids)) for it in answers]
+        self._hint([job for it in answers if it.is_new for job in it.jobs if job is not None])
+        return answers
+
+    def _remembered(self, request: Request, now: int) -> _Remembered | None:
+        known = self._requests.get((request.tenant, request.key))
+        return None if known is None or known.is_old(now) else known
+
+    def _request(self, request: Request, now: int) -> Requested:
+        known = self._remembered(request, now)
+        if known is not None:
+            is_same = known.digest == request.digest
+            return Requested(known.ids) if is_same else Requested(is_conflict=True)
+        ids = tuple([self._add(new, now).id for new in request.jobs])
+        self._requests[request.tenant, request.key] = _Remembered(request.digest, ids, now)
+        return Requested(ids, is_new=True)
+
+    def _jobs_now(self, ids: Sequence[int]) -> tuple[Job | None, ...]:
+        found = [self._rows.get(job_id) or self._history.get(job_id) for job_id in ids]
+        return tuple([None if row is None else row.job() for row in found])
+
+    async def claimable(self, scopes: Sequence[ClaimScope]) -> list[bool]:
+        with self._lock:
+            self._start()
+            return [self._may_claim(scope) for scope in scopes]
+
+    def _may_claim(self, scope: ClaimScope) -> bool:
+        request = ClaimRequest("", scope.tasks, 1, scope.tenants, suspects=1)
+        return next(self._choose(request), None) is not None
+
+
+def _is_asked_for(task: str, tasks: Sequence[str] | None) -> bool:
+    return not task.startswith(RESERVED) if tasks is None else task in tasks
+
 
 def _named(tenant: str, task: str | None, queue: str | None) -> set[PausedName]:
     names = (("task", task), ("queue", queue))
@@ -938,6 +1053,17 @@ class _Introduction(NamedTuple):
 
 _ANYTHING = _Introduction(frozenset(), None)
 """What a worker runs that was not introduced: for all that is known, every tenant's jobs."""
+
+
+class _Remembered(NamedTuple):
+    """A request under its key: what it asked for, the jobs it stands for, and since when."""
+
+    digest: str
+    ids: tuple[int, ...]
+    asked_at: int
+
+    def is_old(self, now: int) -> bool:
+        return self.asked_at + micros(REQUESTS_KEPT) <= now
 
 
 class _Addition(NamedTuple):

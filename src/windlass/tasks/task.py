@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from windlass.errors import TaskError
 from windlass.model.chain import Chain
 from windlass.model.job import Job, JobOptions, JobSpec
-from windlass.model.names import check_task
+from windlass.model.names import check_any_task, check_task
 from windlass.tasks.options import Executor, TaskOptions
 from windlass.tasks.signature import PayloadStyle, Style, TypedStyle
 
@@ -44,8 +44,11 @@ class Task(Generic[P, R]):
         options: TaskOptions,
         enqueuer: Enqueuer | None,
         style: Style,
+        *,
+        is_own: bool = False,
     ) -> None:
-        self.name = check_task(name)
+        """`is_own` says that it is one of Windlass's own, whose names callers cannot take."""
+        self.name = check_any_task(name) if is_own else check_task(name)
         self.function = function
         self.options = options
         self.style = style
@@ -190,8 +193,10 @@ def make_task(
     enqueuer: Enqueuer | None = None,
     *,
     typed: bool,
+    is_own: bool = False,
 ) -> Task[Any, R]:
-    """A task in the typed style (decorated functions) or the payload style (folders, tables)."""
+    """A task in the typed style (decorated functions) or the payload style (folders, tables);
+    `is_own` where it is one of Windlass's own."""
     inner = inspect.unwrap(function)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise TaskError(f"task {name!r} is a generator; nothing would run it, so use a function")
@@ -201,7 +206,7 @@ def make_task(
             " move it to the top of its module"
         )
     style: Style = TypedStyle(name, function) if typed else PayloadStyle(name, function)
-    return Task(name, function, options, enqueuer, style)
+    return Task(name, function, options, enqueuer, style, is_own=is_own)
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

@@ -185,6 +185,7 @@ class FaultyStore:
     fail = _verb("fail")
     reschedule = _verb("reschedule")
     retry = _verb("retry")
+    delete = _verb("delete")
     remove = _verb("remove")
     unlock = _verb("unlock")
     pause = _verb("pause")
@@ -204,6 +205,14 @@ class FaultyStore:
     cancel_chains = _verb("cancel_chains")
     retry_chains = _verb("retry_chains")
     delete_chains = _verb("delete_chains")
+    add_token = _verb("add_token")
+    find_token = _verb("find_token")
+    tokens = _verb("tokens")
+    revoke_token = _verb("revoke_token")
+    secret = _verb("secret")
+    replace_secret = _verb("replace_secret")
+    enqueue_once = _verb("enqueue_once")
+    claimable = _verb("claimable")
 
 
 class _FaultyLifeline:

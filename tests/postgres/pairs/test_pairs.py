@@ -21,6 +21,7 @@ from tests.postgres.pairs.verbs import FORMS, READS, Form, Told
 from tests.postgres.pairs.world import World
 from windlass.errors import StoreBusyError
 from windlass.store.port import Store
+from windlass.store.server import ServerStore
 from windlass.stores.postgres import PostgresStore
 
 PAUSE = 0.001
@@ -48,7 +49,7 @@ def world(loop: asyncio.AbstractEventLoop) -> Iterator[World]:
 def test_every_verb_of_the_port_that_writes_has_a_form() -> None:
     verbs = {
         name
-        for kind in Store.__mro__
+        for kind in (*Store.__mro__, ServerStore)
         for name, member in vars(kind).items()
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
     }

@@ -39,6 +39,7 @@ from windlass.store.records import (
     Settled,
     Verdict,
 )
+from windlass.store.server import Request, Requested, Token
 from windlass.stores.postgres import PostgresStore
 
 READS = frozenset(
@@ -46,6 +47,7 @@ READS = frozenset(
         *("open", "close", "now", "subscribe", "capabilities", "connection", "next_due"),
         *("get", "get_by_key", "find", "counts", "paused", "workers", "schedules", "stranded"),
         *("get_chain", "find_chains", "chain_jobs", "blocked_jobs", "blockers"),
+        *("find_token", "tokens", "claimable"),
     )
 )
 """Verbs of the port that write nothing."""
@@ -253,6 +255,58 @@ async def _(world: World, store: PostgresStore, who: str) -> Told:
     chains = await store.find_chains(ChainFilter(limit=100))
     with _refusals:
         await store.delete_chains([chain.id for chain in chains if chain.key == "chained"], True)
+    return Told()
+
+
+# ── servers ──
+
+
+def _requested(answers: Sequence[Requested]) -> Told:
+    return Told(added=[job_id for answer in answers for job_id in answer.ids])
+
+
+@form("enqueue_once", "enqueue once", never_waits=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    news = (NewJob("t"), NewJob("t", queue="busy"))
+    return _requested(await store.enqueue_once([Request(f"of {who}", "d", news)]))
+
+
+@form("enqueue_once", "enqueue once, the same")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    names = ["a", "b", "c"] if who == "first" else ["c", "b", "a"]
+    asked = [Request(name, "d", (NewJob("t"),)) for name in names]
+    answers = await store.enqueue_once(asked)
+    assert {len(answer.ids) for answer in answers} == {1}
+    return _requested(answers)
+
+
+@form("enqueue_once", "enqueue once, keyed")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    asked = [Request(f"keyed {key}", "d", (NewJob("t", key=key),)) for key in world.keys]
+    return _requested(await store.enqueue_once(asked))
+
+
+@form("add_token")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    await store.add_token(Token(name="token", digest=who, roles=("worker",), created_at=1))
+    return Told()
+
+
+@form("revoke_token")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    await store.revoke_token("token")
+    return Told()
+
+
+@form("secret")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    assert await store.secret("deliveries", who) in ("first", "second", "replaced")
+    return Told()
+
+
+@form("replace_secret")
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    await store.replace_secret("deliveries", "replaced")
     return Told()
 
 
@@ -521,6 +575,11 @@ async def _(world: World, store: PostgresStore, who: str) -> Told:
         world.removed.add(key)
         await store.remove(key)
     return Told()
+
+
+@form("delete", in_user_transaction=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    return Told(ended=[job.id for job in await store.delete(world.ids)])
 
 
 @form("unlock", "unlock")

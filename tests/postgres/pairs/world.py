@@ -24,6 +24,7 @@ from windlass.store.records import (
     NewChain,
     NewJob,
 )
+from windlass.store.webhooks import WEBHOOK_TASK
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.schema import prepare
 from windlass.testing.clock import FakeClock
@@ -31,6 +32,7 @@ from windlass.testing.contract.schedules import schedule
 
 SCHEMA = "pairs"
 LEASE = 30.0
+POSTED = '{"webhook": "https://example.org"}'
 
 
 class World:
@@ -127,7 +129,9 @@ class World:
         await add([NewJob("t"), NewJob("t", queue="of the dead"), NewJob("t", queue="of the dead")])
         await self._claim("dead", 2, lease=1.0)
         # A worker that lives: a batch, a key, a queue, a longer lease.
-        await add([NewJob("t"), NewJob("t"), NewJob("t", key="running"), NewJob("slow")])
+        # The ends of two of these are posted.
+        plain, slow = NewJob("t", meta=POSTED), NewJob("slow", meta=POSTED)
+        await add([NewJob("t"), plain, NewJob("t", key="running"), slow])
         await add([NewJob("t", queue="busy")])
         chains = await store.start_chains([NewChain(job=NewJob("t"))] * 2)
         self.going = [chain.id for chain in chains]
@@ -203,6 +207,7 @@ class World:
         self._check_rows()
         held = await self._check_leases([*self.leases, *given])
         completed = await self._drain()
+        self._check_posts(completed)
         assert not set(ended) & completed, "a job that had ended ran again"
         self._check_nothing_is_left()
         self._check_chains()
@@ -264,7 +269,7 @@ class World:
         completed: set[int] = set()
         request = ClaimRequest(
             worker=f"last {self._round}",
-            tasks=("t", "slow", "paused"),
+            tasks=("t", "slow", "paused", WEBHOOK_TASK),
             limit=100,
             suspects=100,
             past_heads=True,
@@ -274,6 +279,17 @@ class World:
             completed |= {lease.job_id for lease in leases}
         await store.retire(f"last {self._round}")
         return completed
+
+    def _check_posts(self, completed: set[int]) -> None:
+        """Of what completed, each end that is to be posted is posted once."""
+        posts = self._query(
+            "SELECT (p.payload -> 'job' ->> 'id')::bigint, p.payload -> 'job' ->> 'state', count(*)"
+            f" FROM {{s}}._history AS p WHERE p.task = '{WEBHOOK_TASK}' GROUP BY 1, 2"
+        )
+        told = {job_id: count for job_id, state, count in posts if state == "completed"}
+        assert set(told.values()) <= {1}, f"ends that are posted twice: {told}"
+        kept = {lease.job_id for lease in self._original if lease.meta is not None}
+        assert completed & kept <= told.keys(), "ends that are not posted"
 
     def _check_nothing_is_left(self) -> None:
         left = self._query(

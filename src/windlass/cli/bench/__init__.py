@@ -18,11 +18,12 @@ import click
 from windlass.cli.base import Command, CommandFailed
 
 NAMES = (
-    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "chains"),
+    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "chains", "stream"),
     *("backlog", "latency", "held-snapshot", "idle", "startup"),
 )
 KINDS = ("future", "foreign", "stuck", "dead", "queues")
 _SERVER_ONLY = "held-snapshot"
+_NEEDS_EXTRA = "stream"
 _COUNT = click.IntRange(1)
 _DEFAULTS = {"jobs": 100_000, "rounds": 3, "samples": 300, "backlog": 100_000, "idle": 5.0}
 _QUICK = {"jobs": 10_000, "rounds": 1, "samples": 30, "backlog": 5_000, "idle": 2.0}
@@ -105,6 +106,8 @@ def bench(
     from windlass.cli.bench.run import Run
     from windlass.cli.bench.scenarios import play
     from windlass.cli.bench.site import choose_site
+    from windlass.cli.bench.stream import is_possible
+    from windlass.errors import MissingExtraError
 
     numbers: dict[str, Any] = {
         name: preset if given[name] is None else given[name]
@@ -118,6 +121,10 @@ def bench(
             chosen = [name for name in NAMES if name in (scenarios or NAMES)]
             if not site.can_hold and _SERVER_ONLY in chosen:
                 chosen.remove(_SERVER_ONLY)
+            if _NEEDS_EXTRA in chosen and not is_possible():
+                if _NEEDS_EXTRA in scenarios:
+                    raise MissingExtraError("windlass serve", "server")
+                chosen.remove(_NEEDS_EXTRA)
             run = Run(
                 site,
                 processes=processes,

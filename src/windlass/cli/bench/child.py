@@ -1,8 +1,9 @@
 """A process of the bench: `python -m windlass.cli.bench.child MODE`, told more by its environment.
 
-It answers in JSON, one object a line. The modes `work` and `bare` say that they are ready, begin
-at the first line of standard input, and tell again and again how many jobs they have settled until
-when with how much CPU. All clocks are the machine's monotonic one. `work` ends with its input.
+It answers in JSON, one object a line. The modes `work`, `bare` and `stream` say that they are
+ready, begin at the first line of standard input, and tell again and again how many jobs they have
+settled until when with how much CPU. All clocks are the machine's monotonic one. `work` ends with
+its input.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sqlite3
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -31,14 +32,30 @@ _UNTIL_IDLE = 3.0
 _CLAIMS_KEPT = 1_000
 
 
+Form = Literal["singly", "together"]
+"""How a worker on a stream speaks: message by message, or a chunk at a time."""
+
+
+class StreamTarget(msgspec.Struct, frozen=True):
+    """A server whose worker stream a child is to use: Windlass's, or an echo."""
+
+    port: int
+    form: Form
+    open_requests: int
+    is_echo: bool = False
+
+
 class Orders(msgspec.Struct, frozen=True):
     """What a child is to do."""
 
     address: Address
     batch: int = 500
+    jobs: int = 0
+    """Of a stream: how many there are, so that the last one is told."""
     seconds: float = 1.0
     times_claims: bool = False
     chains: bool = False
+    stream: StreamTarget | None = None
 
 
 def make_app(address: Address, *, chains: bool = False) -> App:
@@ -119,6 +136,25 @@ def bare(orders: Orders) -> None:
             _say(settled=settled, at=time.monotonic_ns(), cpu=_cpu() - before)
         else:
             time.sleep(0.0005)
+
+
+def stream(orders: Orders) -> None:
+    """Run no-op jobs through a server's stream, until the process is ended."""
+    from windlass.cli.bench.stream_client import connect, talk_of
+
+    assert orders.stream is not None
+    connection, talk = connect(orders.stream), talk_of(orders.stream)
+    _say(ready=True)
+    sys.stdin.readline()
+    before, told = _cpu(), 0
+
+    def tell() -> None:
+        nonlocal told
+        if talk.settled >= told + orders.batch or talk.settled == orders.jobs:
+            told = talk.settled
+            _say(settled=told, at=time.monotonic_ns(), cpu=_cpu() - before)
+
+    connection.converse(talk, tell)
 
 
 async def idle(orders: Orders) -> None:
@@ -209,8 +245,8 @@ def _say(**message: object) -> None:
 
 def main(mode: str) -> None:
     orders = msgspec.json.decode(os.environ.pop(ENVIRONMENT), type=Orders)
-    if mode == "bare":
-        bare(orders)
+    if mode in ("bare", "stream"):
+        {"bare": bare, "stream": stream}[mode](orders)
     else:
         asyncio.run({"work": work, "idle": idle, "startup": startup}[mode](orders))
 

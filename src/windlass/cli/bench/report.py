@@ -40,6 +40,8 @@ def _title(each: dict[str, Any]) -> str:
         return f"serial {each['queues']}x{each['jobs_per_queue']}"
     if "tenants" in each:
         return f"tenants {each['tenants']}"
+    if "form" in each:
+        return f"stream, {each['form']}"
     if "shape" in each:
         return _SHAPES[each["shape"]].format(**each)
     kind = each.get("kind", "all")
@@ -74,6 +76,8 @@ def _cost(each: dict[str, Any]) -> str:
 
 
 def _more(each: dict[str, Any]) -> Iterator[str]:
+    if "form" in each:
+        yield f"{'':<{_TITLE}}{each['limit_per_s']:>10,}  by a bare echo of such messages"
     if "callers_per_s" in each:
         yield (
             f"{'':<{_TITLE}}{each['callers_per_s']:>10,}  with {each['callers']} callers at once,"
@@ -91,6 +95,8 @@ def _without(each: dict[str, Any]) -> str:
         return "without queues"
     if "tenants" in each:
         return "of the default tenant"
+    if "form" in each:
+        return "by a worker that has the database"
     if "shape" in each:
         return "in the cycle of jobs of no chain"
     return f"without the {each['backlog']:,}" + (" of each kind" if each["kind"] == "all" else "")

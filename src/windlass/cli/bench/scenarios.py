@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import windlass
-from windlass.cli.bench import busy, chains, heaps, quiet
+from windlass.cli.bench import busy, chains, heaps, quiet, stream
 from windlass.cli.bench.run import Run
 
 Entry = dict[str, Any]
@@ -20,6 +20,7 @@ SCENARIOS: dict[str, Callable[[Run], Awaitable[Entry | list[Entry]]]] = {
     "serial": heaps.serial,
     "tenants": heaps.tenants,
     "chains": chains.chains,
+    "stream": stream.stream,
     "backlog": heaps.backlog,
     "latency": quiet.latency,
     "held-snapshot": busy.held_snapshot,

@@ -152,7 +152,10 @@ def twice(identifier: str) -> str:
 
 
 def read_task(value: Any) -> str:
-    return _named(value, "task")
+    name = _named(value, "task")
+    if name.startswith(names.RESERVED):
+        raise RefusedError(names.refusal_of_reserved(name), "task")
+    return name
 
 
 def read_payload(value: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ they may wait."""
 from __future__ import annotations
 
 import asyncio
+import secrets
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import msgspec
 import psycopg
 
+from windlass.errors import OutcomeUnknownError
 from windlass.model.chain import Chain
 from windlass.model.job import Job
 from windlass.model.payload import decode
 from windlass.store.fresh import fresh_chains, fresh_jobs
 from windlass.store.records import NewChain, NewJob, Row
+from windlass.store.server import Request, Requested
 from windlass.stores.postgres.calls import PATIENT_THREADS, Calls, Closable
 from windlass.stores.postgres.gather import Gather
 from windlass.stores.postgres.keyed import KeyedAdds
@@ -26,6 +29,7 @@ from windlass.stores.postgres.links import (
     needs_telling,
 )
 from windlass.stores.postgres.refusals import told_plainly
+from windlass.stores.postgres.requests import decode_requested, once_values
 from windlass.stores.postgres.wire import encode_jobs, encode_plain, list_of_payloads
 
 _rows = msgspec.json.Decoder(list[Row]).decode
@@ -45,6 +49,14 @@ _ENQUEUE_KEYED = (
 
 
 _ENQUEUE_LINKED = "SELECT jobs FROM {schema}._enqueue(%s, true, %s)"
+
+_ENQUEUE_ONCE = (
+    "SELECT asked.answers, asked.rows"
+    " FROM (SELECT pg_catalog.set_config('lock_timeout', %s, true)) AS s (wait)"
+    " CROSS JOIN LATERAL {schema}._enqueue_once("
+    "CASE WHEN s.wait IS NOT NULL THEN %s::text[] END, %s::text[], %s::text[], %s::integer[],"
+    " %s::json, %s, %s::bigint, %s) AS asked"
+)
 
 _START = (
     "SELECT at_micros::text, pg_catalog.array_to_json(ids)::text"
@@ -110,6 +122,37 @@ class Adding:
         values = [_milliseconds(wait), encode_jobs(jobs), self._calls.now]
         [text] = self._calls.fetch_row(connection, _ENQUEUE_KEYED, *values)
         return [row.job() for row in _rows(text)]
+
+    # ── requests that may come twice ──
+
+    async def add_once(self, requests: Sequence[Request]) -> list[Requested]:
+        """If the answer is lost the call is made again, once, with the same number: it says what
+        the first one did."""
+        by = secrets.randbits(62)
+        keys = {f"request {it.tenant} {it.key}" for it in requests}
+        keys |= {job.key for it in requests for job in it.jobs if job.key is not None}
+        assert self._keyed is not None
+        with told_plainly():
+            for is_last in (False, True):
+                try:
+                    return await self._keyed.add(
+                        keys, lambda connection, wait: self._ask(connection, requests, by, wait)
+                    )
+                except OutcomeUnknownError:
+                    if is_last:
+                        raise
+        raise AssertionError
+
+    def _ask(
+        self,
+        connection: psycopg.Connection[Any],
+        requests: Sequence[Request],
+        by: int,
+        wait: float,
+    ) -> list[Requested]:
+        values = [_milliseconds(wait), *once_values(requests), by, self._calls.now]
+        answers, rows = self._calls.fetch_row(connection, _ENQUEUE_ONCE, *values)
+        return decode_requested(answers, rows or "[]")
 
     # ── chains ──
 

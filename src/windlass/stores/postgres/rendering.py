@@ -12,9 +12,9 @@ from psycopg import sql
 
 from windlass.clock import to_datetime
 from windlass.model.job import JobState
-from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS, LONGEST
+from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS, LONGEST, RESERVED
 from windlass.model.payload import MAX_PAYLOAD
-from windlass.store import chaining, rules
+from windlass.store import chaining, rules, webhooks
 from windlass.store.hints import SOON
 from windlass.store.records import (
     CHAIN_DELETED,
@@ -22,6 +22,7 @@ from windlass.store.records import (
     MAX_ERRORS,
     MOST_BLOCKER_TEXT,
 )
+from windlass.store.server import REQUESTS_KEPT
 
 MOST_SPANS = 4_000
 """Ranges of ids in all batches, beyond which a claim writes no further batch."""
@@ -102,12 +103,17 @@ def _places(schema: str) -> dict[str, str]:
         "{most_blocker_text}": str(MOST_BLOCKER_TEXT),
         "{told_at_once}": str(TOLD_AT_ONCE),
         "{told_each}": str(TOLD_EACH),
-        **{f"{{states_of_{verb}}}": _states(verb) for verb in ("cancel", "retry")},
+        **{f"{{states_of_{verb}}}": _states(verb) for verb in ("cancel", "retry", "delete")},
         "{states_of_change}": _states("complete"),
         "{max_attempts}": str(DEFAULT_MAX_ATTEMPTS),
         "{max_resets}": str(DEFAULT_MAX_RESETS),
         "{max_payload}": str(MAX_PAYLOAD),
         "{longest}": str(LONGEST),
+        "{requests_kept}": f"interval '{REQUESTS_KEPT:g} s'",
+        "{reserved_names}": RESERVED,
+        "{webhook}": literal(webhooks.WEBHOOK),
+        "{webhook_task}": literal(webhooks.WEBHOOK_TASK),
+        "{webhook_keep}": str(webhooks.WEBHOOK_KEEP),
         "{max_errors}": str(MAX_ERRORS),
         "{max_error_text}": str(MAX_ERROR_TEXT),
     }

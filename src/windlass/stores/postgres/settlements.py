@@ -22,6 +22,7 @@ from windlass.store.records import (
     Settled,
     Verdict,
 )
+from windlass.store.webhooks import address_of
 from windlass.stores.postgres.links import Links
 from windlass.stores.postgres.wire import array, raw, text_array
 
@@ -53,7 +54,8 @@ class Settlements:
     Completions go as arrays; everything else one by one, and so does everything where two
     deliveries of one job are settled together, since the answers then depend on their order.
     Completions that have to do with chains have functions of their own (`LinkedSettlements`),
-    which are called in the same statement: where there are none, nothing is different.
+    which are called in the same statement: where there are none, nothing is different. Those
+    whose ends are posted go one by one, too: nothing else has to look for them.
     """
 
     _CALL = "_settle(%s::bigint[], %s::bigint[], %s::text[]::json[], %s::float8[], %s, %s, %s, %s)"
@@ -67,7 +69,7 @@ class Settlements:
         others: list[_Other] = []
         later: list[int] = []
         for place, (lease, outcome) in enumerate(settlements):
-            if is_twice or not isinstance(outcome, Complete):
+            if is_twice or not isinstance(outcome, Complete) or is_posted(lease, outcome):
                 others.append(_Other(lease.job_id, lease.token, _encode(outcome), lease.chain))
                 later.append(place)
             elif is_linked(lease, outcome):
@@ -138,6 +140,11 @@ def _encode(outcome: Outcome) -> _Outcome:
             return _Outcome("release")
         case Cancel():
             return _Outcome("cancel")
+
+
+def is_posted(lease: Lease, outcome: Complete) -> bool:
+    """Whether a completion that has nothing to do with chains is told to an address."""
+    return address_of(lease.meta) is not None and not is_linked(lease, outcome)
 
 
 def is_linked(lease: Lease, outcome: Complete) -> bool:

@@ -57,7 +57,8 @@ from windlass.stores.postgres.marks import TimerMark
 from windlass.stores.postgres.reaping import Reaping
 from windlass.stores.postgres.refusals import told_plainly
 from windlass.stores.postgres.rendering import channel, quoted
-from windlass.stores.postgres.settlements import is_linked
+from windlass.stores.postgres.server_verbs import ServerVerbs
+from windlass.stores.postgres.settlements import is_linked, is_posted
 from windlass.stores.postgres.settling import Settling
 from windlass.stores.postgres.waking import Waking
 from windlass.stores.postgres.wire import encode_jobs
@@ -70,7 +71,7 @@ _row = msgspec.json.Decoder(Row).decode
 _rows = msgspec.json.Decoder(list[Row]).decode
 
 
-class PostgresStore(ChainVerbs):
+class PostgresStore(ChainVerbs, ServerVerbs):
     """Jobs in one schema of one PostgreSQL database.
 
     `url` is anything libpq takes. `pool` is the caller's own psycopg pool instead. `listen=False`
@@ -86,6 +87,7 @@ class PostgresStore(ChainVerbs):
         roster=True,
         examination=True,
         chains=True,
+        server=True,
     )
 
     def __init__(
@@ -251,7 +253,10 @@ class PostgresStore(ChainVerbs):
             return []
         answers = await self._settling.settle(settlements)
         if any(
-            lease.queue or not isinstance(outcome, Complete) or is_linked(lease, outcome)
+            lease.queue
+            or not isinstance(outcome, Complete)
+            or is_linked(lease, outcome)
+            or is_posted(lease, outcome)
             for lease, outcome in settlements
         ):
             # A queue that goes on sends no NOTIFY: workers of this process go on with it.
@@ -499,6 +504,13 @@ class PostgresStore(ChainVerbs):
 
     async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         return await self._changed_of("_retry_jobs", ids, tenant)
+
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        [text] = await self._calls.patient_row(
+            "SELECT {schema}._delete_jobs(%s::bigint[], %s)", list(ids), tenant
+        )
+        self._waking.hint()
+        return in_order([row.job() for row in _rows(text)], ids)
 
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         return _only(await self._changed("_remove_job", tenant, key))

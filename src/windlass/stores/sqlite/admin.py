@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from windlass.clock import Clock
+from windlass.model.chain import ChainState
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
 from windlass.store.records import (
@@ -241,6 +242,32 @@ def _with_free_keys(db: Session, found: Sequence[Row]) -> list[Row]:
             taken.add((row.tenant, row.key))
         free.append(row)
     return free
+
+
+def delete(db: Session, ids: Sequence[int], tenant: str | None, now: int) -> list[Row]:
+    book = SqliteBook(db, now)
+    wanted = json_text(sorted(set(ids)))
+    found = book.read("read_jobs", ids=wanted) + rows.read(db, "read_history", ids=wanted)
+    known = {row.id: row for row in found}
+    book.chains.expect(row.chain for row in found if row.chain is not None)
+    deleted = [
+        row
+        for job_id in dict.fromkeys(ids)
+        if (row := known.get(job_id)) is not None
+        and sees(tenant, row)
+        and row.state in rules.TOUCHED_BY["delete"]
+        and not _is_open(book, row.chain)
+    ]
+    for row in deleted:
+        book.delete_job(row)
+    if deleted:
+        book.save()
+    return deleted
+
+
+def _is_open(book: SqliteBook, chain_id: int | None) -> bool:
+    chain = None if chain_id is None else book.chain(chain_id)
+    return chain is not None and chain.state is ChainState.OPEN
 
 
 def remove(db: Session, key: str, tenant: str, now: int) -> Row | None:

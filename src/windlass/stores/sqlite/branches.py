@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from windlass.model.job import DEFAULT_TENANT
+from windlass.model.names import RESERVED
 from windlass.store.records import ClaimRequest
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.rows import json_text
@@ -53,10 +54,14 @@ def owners_of(request: ClaimRequest, *, has_others: bool = True) -> tuple[Owner,
 
 def with_tasks(db: Session, request: ClaimRequest) -> ClaimRequest:
     """The request with its tasks by name; where it is for every task, those that have jobs which it
-    could take."""
+    could take, without those of Windlass's own."""
     if request.tasks is not None:
         return request
-    values = {"owners": json_text(owners_of(request)), "waiting": request.past_heads}
+    values = {
+        "owners": json_text(owners_of(request)),
+        "waiting": request.past_heads,
+        "reserved": RESERVED,
+    }
     return msgspec.structs.replace(request, tasks=_tasks(db.value("list_tasks", values)))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from windlass.model.job import Carried
 from windlass.store.records import ChainRow, Lease, NewJob, Row
+from windlass.store.server import Token
 
 _CARRIED = Carried.__struct_fields__
 _ROW = Row.__struct_fields__
@@ -104,7 +105,13 @@ _OLD_CHAINS = """
 """Chains that ended long enough ago: completed ones before :completed, others before :failed, and
 none while its key counts or an open job names it."""
 
+_TOKEN = ", ".join(
+    f"'{name}', json(t.{name})" if name in ("roles", "tasks") else f"'{name}', t.{name}"
+    for name in Token.__struct_fields__
+)
+
 PLACES = {
+    "{token}": f"json_object({_TOKEN})",
     "{old_chains}": _OLD_CHAINS,
     "{carried}": ", ".join(_CARRIED),
     "{carried_given}": ", ".join(f":{name}" for name in _CARRIED).replace(":payload", "value"),

@@ -43,11 +43,16 @@ class Added:
         self.first_id = first_id
         self.rows = rows
 
+    @property
+    def ids(self) -> Sequence[int]:
+        if self.rows is not None:
+            return [row.id for row in self.rows]
+        return range(self.first_id, self.first_id + len(self.new))
+
     def jobs(self) -> list[Job]:
         if self.rows is not None:
             return [row.job() for row in self.rows]
-        ids = range(self.first_id, self.first_id + len(self.new))
-        return fresh_jobs(self.new, self.values, self.now, ids)
+        return fresh_jobs(self.new, self.values, self.now, self.ids)
 
 
 class Enqueue:

@@ -49,8 +49,11 @@ class Look(msgspec.Struct, array_like=True):
 _look = msgspec.json.Decoder(Look).decode
 
 
-def look(db: Session, request: ClaimRequest, after: Place) -> Look:
+def look(db: Session, request: ClaimRequest, after: Place, most: int | None = None) -> Look:
+    """Look at no more than `most` queues per task and owner, by default at so many that all owners'
+    together are not too many."""
     owners = (None,) if request.tenants is None else owners_of(request)
+    most = max(1, _MOST_QUEUES // max(1, len(owners))) if most is None else most
     tenant, queue = after
     return _look(
         db.value(
@@ -61,7 +64,7 @@ def look(db: Session, request: ClaimRequest, after: Place) -> Look:
                 "forbidden": json_text(request.forbidden_flags),
                 "tenant": tenant,
                 "queue": queue,
-                "most": max(1, _MOST_QUEUES // max(1, len(owners))),
+                "most": most,
             },
         )
     )

@@ -16,6 +16,7 @@ import msgspec
 
 from windlass.model.job import JobState
 from windlass.store.records import MAX_LOG, Complete, Lease, Note, Outcome, Row, Settled, Verdict
+from windlass.store.webhooks import address_of
 from windlass.stores.sqlite import ending
 from windlass.stores.sqlite.book import SqliteBook
 from windlass.stores.sqlite.chained import ChainedCompletions, concerns_chains, is_quick
@@ -41,7 +42,7 @@ class Settle:
         self._others: list[tuple[int, Settlement]] = []
         for place, settlement in enumerate(settlements):
             lease, outcome = settlement
-            if concerns_chains(lease, outcome):
+            if concerns_chains(lease, outcome) or _is_posted(settlement):
                 chained.append((place, settlement))
             elif isinstance(outcome, Complete):
                 completed.append((lease, outcome))
@@ -72,6 +73,15 @@ class Settle:
         return answers
 
 
+def _is_posted(settlement: Settlement) -> bool:
+    """Whether the job's end is posted somewhere, which is left to the careful way."""
+    return address_of(settlement[0].meta) is not None
+
+
+def _is_quick(settlement: Settlement) -> bool:
+    return is_quick(settlement[1]) and not _is_posted(settlement)
+
+
 def _starts(outcome: Outcome) -> int:
     return len(outcome.starts) if isinstance(outcome, Complete) else 0
 
@@ -79,10 +89,10 @@ def _starts(outcome: Outcome) -> int:
 def _steps(
     chained: Sequence[tuple[int, Settlement]],
 ) -> list[ChainedCompletions | list[tuple[int, Settlement]]]:
-    """Settlements that concern chains, in their order, since one may depend on another: those that
+    """Settlements that may add jobs, in their order, since one may depend on another: those that
     follow one another and can be done the quick way are one step, and so are the others."""
     steps: list[ChainedCompletions | list[tuple[int, Settlement]]] = []
-    for quick, group in groupby(chained, key=lambda it: is_quick(it[1][1])):
+    for quick, group in groupby(chained, key=lambda it: _is_quick(it[1])):
         step = list(group)
         if quick:
             completions = [

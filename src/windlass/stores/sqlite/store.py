@@ -40,17 +40,20 @@ from windlass.store.records import (
     WorkerInfo,
 )
 from windlass.store.schedules import Fired, KnownSchedule
+from windlass.store.server import ClaimScope, Request, Requested, Token
 from windlass.stores.migrations import Migrate
-from windlass.stores.sqlite import admin, chain_admin, examine, schedules, schema, upkeep
+from windlass.stores.sqlite import access, admin, chain_admin, examine, schedules, schema, upkeep
 from windlass.stores.sqlite.anchor import Anchor, open_anchored
 from windlass.stores.sqlite.chain_admin import Seen
 from windlass.stores.sqlite.claim import Claimed, ClaimMemory, claim, leases_of, must_write
+from windlass.stores.sqlite.claimable import claimable
 from windlass.stores.sqlite.connection import Session, Synchronous, enter_wal
 from windlass.stores.sqlite.enqueue import Added, Enqueue
 from windlass.stores.sqlite.joined import SqliteJoined
 from windlass.stores.sqlite.lease_clock import ticks
 from windlass.stores.sqlite.lifeline import SqliteLifeline
 from windlass.stores.sqlite.operation import Operation, Read, Write
+from windlass.stores.sqlite.requests import EnqueueOnce, Told
 from windlass.stores.sqlite.settle import Settle, expire, note
 from windlass.stores.sqlite.starting import Begun, StartChains
 from windlass.stores.sqlite.transaction import open_connection, open_transaction
@@ -74,6 +77,7 @@ class SqliteStore:
         roster=True,
         examination=True,
         chains=True,
+        server=True,
     )
 
     def __init__(
@@ -473,6 +477,9 @@ class SqliteStore:
     async def retry(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
         return await self._change(lambda db, now: admin.retry(db, ids, tenant, now), len(ids))
 
+    async def delete(self, ids: Sequence[int], tenant: str | None = None) -> list[Job]:
+        return await self._change(lambda db, now: admin.delete(db, ids, tenant, now), len(ids))
+
     async def remove(self, key: str, tenant: str = DEFAULT_TENANT) -> Job | None:
         row: Row | None = await self._submit(lambda db, now: admin.remove(db, key, tenant, now))
         return None if row is None else row.job()
@@ -526,3 +533,45 @@ class SqliteStore:
             lambda db, now: admin.delete_failed(db, limit, tenant), rows=limit
         )
         return deleted
+
+    # ── for servers ──
+
+    async def add_token(self, token: Token) -> bool:
+        added: bool = await self._submit(lambda db, now: access.add_token(db, token))
+        return added
+
+    async def find_token(self, digest: str) -> Token | None:
+        token: Token | None = await self._read(lambda db: access.find_token(db, digest))
+        return token
+
+    async def tokens(self) -> list[Token]:
+        tokens: list[Token] = await self._read(access.tokens)
+        return tokens
+
+    async def revoke_token(self, name: str) -> Token | None:
+        token: Token | None = await self._submit(lambda db, now: access.revoke_token(db, name, now))
+        return token
+
+    async def secret(self, name: str, fresh: str, tenant: str = DEFAULT_TENANT) -> str:
+        known: str | None = await self._read(lambda db: access.secret(db, tenant, name))
+        if known is not None:
+            return known
+        first: str = await self._submit(
+            lambda db, now: access.first_secret(db, tenant, name, fresh)
+        )
+        return first
+
+    async def replace_secret(self, name: str, fresh: str, tenant: str = DEFAULT_TENANT) -> None:
+        await self._submit(lambda db, now: access.replace_secret(db, tenant, name, fresh))
+
+    async def enqueue_once(self, requests: Sequence[Request]) -> list[Requested]:
+        if not requests:
+            self._open_writer()
+            return []
+        once = EnqueueOnce(requests)
+        told: Told = await self._submit(once.write, rows=once.rows)
+        return told.answers()
+
+    async def claimable(self, scopes: Sequence[ClaimScope]) -> list[bool]:
+        answers: list[bool] = await self._read(lambda db: claimable(db, scopes))
+        return answers

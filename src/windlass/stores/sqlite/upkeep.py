@@ -16,6 +16,7 @@ from windlass.model.job import JobState
 from windlass.store.port import MOST_STRANDED
 from windlass.store.records import CANCELLED_KEPT, RELEASE, Reaped
 from windlass.store.rules import micros
+from windlass.store.server import REQUESTS_KEPT
 from windlass.stores.sqlite import queues
 from windlass.stores.sqlite.book import SqliteBook
 from windlass.stores.sqlite.connection import Session
@@ -135,6 +136,7 @@ class Pruning(NamedTuple):
             "stale": self.now - micros(CANCELLED_KEPT),
             "completed": self.now - micros(self.keep_chains),
             "failed": self.now - micros(self.keep_failed_chains),
+            "asked": self.now - micros(REQUESTS_KEPT),
         }
 
 
@@ -143,7 +145,7 @@ def may_prune(db: Session, pruning: Pruning) -> bool:
 
 
 def prune(db: Session, limit: int, pruning: Pruning) -> int:
-    """Remove jobs that were kept long enough, and chains, `limit` in all."""
+    """Remove jobs that were kept long enough, chains, and requests, `limit` in all."""
     values = pruning.values()
     has_blockers = db.value("peek_blockers")
     pruned = 0
@@ -152,4 +154,6 @@ def prune(db: Session, limit: int, pruning: Pruning) -> int:
         if has_blockers:
             db.run(f"prune_{kind}_blockers", room)
         pruned += db.run(f"prune_{kind}", room)
-    return pruned + db.run("prune_chains", {**values, "limit": limit - pruned})
+    for kind in ("chains", "requests"):
+        pruned += db.run(f"prune_{kind}", {**values, "limit": limit - pruned})
+    return pruned

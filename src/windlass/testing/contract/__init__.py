@@ -46,10 +46,12 @@ from windlass.testing.contract import (
     schedules,
     schedules_at_once,
     schedules_fire,
+    server,
     settle,
     strict,
     tenants,
     transactions,
+    webhooks,
 )
 from windlass.testing.contract.case import Case, StoreFactory, run
 from windlass.testing.contract.kit import Kit
@@ -87,6 +89,8 @@ _GROUPS = (
     chain_keys,
     chain_operators,
     chains_at_once,
+    webhooks,
+    server,
 )
 
 

@@ -44,6 +44,8 @@ async def _do(kit: Kit, verb: str, which: Sequence[int]) -> list[Job]:
             return await kit.store.fail(which, "by hand")
         case "retry":
             return await kit.store.retry(which)
+        case "delete":
+            return await kit.store.delete(which)
         case _:
             return await kit.store.reschedule(which, priority=3)
 
@@ -58,6 +60,9 @@ async def a_verb_meets_a_job(kit: Kit, verb: str, state: str) -> None:
     if not is_touched:
         assert changed == []
         assert after == before
+    elif verb == "delete":
+        assert changed == [before]
+        assert after is None
     elif verb == "complete":
         assert [(job.id, job.state) for job in changed] == [(before.id, JobState.COMPLETED)]
         assert after is None
@@ -88,7 +93,7 @@ async def many_at_once(kit: Kit, verb: str) -> None:
     assert await kit.get(spared.id) == spared
 
 
-@case.each(("complete",), ("fail",), ("reschedule",), ("retry",))
+@case.each(("complete",), ("fail",), ("reschedule",), ("retry",), ("delete",))
 async def running_jobs_are_skipped(kit: Kit, verb: str) -> None:
     running = await kit.add()
     lease = await kit.take()
@@ -313,6 +318,53 @@ async def retry_gives_a_key_to_one_of_two_cancelled_jobs(kit: Kit) -> None:
         await kit.store.cancel([jobs[-1].id])
     assert len(await kit.store.retry(ids(jobs))) == 1
     assert len(await kit.claimed()) == 1
+
+
+# ── delete ──
+
+
+@case
+async def delete_lets_the_queue_go_on(kit: Kit) -> None:
+    head, held, next_one, other = await kit.add_many(
+        *({"queue": "q", "is_strict": strict} for strict in (0, 1, 0)), {"queue": "r"}
+    )
+    await kit.store.delete([head.id])
+    lease = await kit.take(limit=1)
+    assert lease.job_id == held.id
+    await kit.fail(lease, final=True)
+    assert await kit.claimed() == [other.id]
+    await kit.store.delete([held.id])
+    assert await kit.claimed() == [next_one.id]
+
+
+@case
+async def delete_frees_the_key(kit: Kit) -> None:
+    job = await kit.add(key="k")
+    await kit.store.delete([job.id])
+    assert await kit.store.get_by_key("k") is None
+    assert (await kit.add(key="k")).id != job.id
+
+
+@case
+async def delete_takes_a_cancelled_job_whose_key_is_taken(kit: Kit) -> None:
+    old = await kit.add(key="k")
+    await kit.store.cancel([old.id])
+    new = await kit.add(key="k")
+    assert ids(await kit.store.delete([old.id])) == [old.id]
+    assert await kit.ids() == [new.id]
+
+
+@case
+async def deleted_jobs_are_counted_and_listed_no_more(kit: Kit) -> None:
+    states = ("scheduled", "awaiting_retry", "failed", "cancelled", "completed", "ready")
+    jobs = [await _job(kit, state) for state in states]
+    assert ids(await kit.store.delete(ids(jobs)[::-1])) == ids(jobs)[::-1]
+    assert await kit.ids() == []
+    assert sum((await kit.store.counts()).values()) == 0
+    assert await kit.store.next_due() is None
+    kit.clock.advance(1000)
+    assert await kit.store.promote(10) == 0
+    assert await kit.claim() == []
 
 
 # ── delete_failed ──

@@ -11,6 +11,7 @@ from itertools import pairwise
 from windlass.errors import BlockerReferenceError, ChainNotFoundError
 from windlass.model.chain import Chain, ChainState
 from windlass.model.job import Job, JobState
+from windlass.model.payload import MAX_PAYLOAD
 from windlass.store.records import (
     COMPLETE,
     MOST_BLOCKER_TEXT,
@@ -299,15 +300,16 @@ async def a_job_without_blockers_has_none(kit: Kit) -> None:
 
 @case
 async def outputs_that_are_too_long_are_asked_for(kit: Kit) -> None:
-    chains = await _starts(kit, 2)
+    text = "x" * (MAX_PAYLOAD - 2)
+    count = MOST_BLOCKER_TEXT // MAX_PAYLOAD + 1
+    chains = await _starts(kit, count)
     await kit.add(blockers=_refs(chains))
-    text = "x" * (MOST_BLOCKER_TEXT // 2)
     leases = await kit.claim(tasks=["b"])
     await kit.store.settle([(lease, Complete(f'"{text}"')) for lease in leases])
     lease = await kit.take()
     assert lease.blockers is None
-    assert lease.blockers_total == 2
-    assert [chain.output for chain in await kit.store.blockers(lease.job_id)] == [text, text]
+    assert lease.blockers_total == count
+    assert [chain.output for chain in await kit.store.blockers(lease.job_id)] == [text] * count
 
 
 @case

@@ -16,7 +16,7 @@ from windlass.store.records import (
     Verdict,
 )
 from windlass.testing.contract.case import Group
-from windlass.testing.contract.kit import Kit
+from windlass.testing.contract.kit import Kit, ids
 
 case = Group(__name__)
 CASES = case.cases
@@ -188,6 +188,55 @@ async def a_chain_whose_job_is_gone_is_completed_by_hand(kit: Kit) -> None:
     assert (done.state, done.output, done.error) == (COMPLETED, 1, None)
     on = await kit.store.complete_chain(chains[1].id, Complete(next=kit.new("u")))
     assert (on.state, on.length) == (OPEN, 2)
+
+
+# ── deleting single jobs ──
+
+
+@case
+async def jobs_of_an_open_chain_are_not_deleted_alone(kit: Kit) -> None:
+    chain = await kit.start(keep=600.0)
+    await kit.go_on(await kit.take(), delay=60_000_000)
+    current = (await kit.chain(chain.id)).job
+    assert current is not None and current.id != chain.id
+    assert await kit.store.delete([chain.id, current.id]) == []
+    assert ids(await kit.store.chain_jobs(chain.id)) == [chain.id, current.id]
+
+
+@case.each(("completed",), ("failed",), ("cancelled",))
+async def jobs_of_a_chain_that_has_ended_are_deleted(kit: Kit, how: str) -> None:
+    chain = await kit.start(keep=600.0)
+    await kit.go_on(await kit.take(), keep=600.0)
+    last = await kit.take()
+    if how == "cancelled":
+        await kit.store.cancel_chains([chain.id])
+        await kit.settle(last, CANCEL)
+    elif how == "failed":
+        await kit.fail(last, final=True)
+    else:
+        await kit.settle(last, Complete("7"))
+    before = await kit.chain(chain.id)
+    deleted = await kit.store.delete([chain.id, last.job_id])
+    assert [(job.id, job.state.value) for job in deleted] == [
+        (chain.id, "completed"),
+        (last.job_id, how),
+    ]
+    after = await kit.chain(chain.id)
+    assert after.job is None
+    assert (after.state, after.output, after.error) == (before.state, before.output, before.error)
+    assert await kit.store.chain_jobs(chain.id) == []
+
+
+@case
+async def a_blocked_job_is_deleted(kit: Kit) -> None:
+    chain = await kit.start(tenant="acme")
+    waiting = await kit.add(tenant="acme", blockers=(chain.id,))
+    assert await kit.store.delete([waiting.id], "other") == []
+    assert ids(await kit.store.delete([waiting.id], "acme")) == [waiting.id]
+    assert await kit.store.blocked_jobs(chain.id) == []
+    assert await kit.store.blockers(waiting.id) == []
+    await kit.settle(await kit.take(), COMPLETE)
+    assert await kit.claim() == []
 
 
 # ── unknown chains and other tenants ──

@@ -49,6 +49,7 @@ VERBS = (
     "unlock",
     "pause",
     "delete_failed",
+    "delete",
     "register",
     "fire",
     "pause_schedule",
@@ -112,6 +113,10 @@ async def _do(kit: Kit, verb: str) -> None:
         case "delete_failed":
             await kit.fail(one, final=True)
             assert await store.delete_failed(10) == 1
+        case "delete":
+            await kit.settle(one, COMPLETE)
+            gone = [one.job_id, two.job_id, third.id, fourth.id]
+            assert ids(await store.delete(gone)) == [one.job_id, third.id, fourth.id]
         case _:
             await _do_with_a_schedule(kit, verb)
 

@@ -442,6 +442,7 @@ VERBS: dict[str, Verb] = {
     "fail": lambda kit, which: kit.store.fail(which, "no", A),
     "reschedule": lambda kit, which: kit.store.reschedule(which, priority=4, tenant=A),
     "retry": lambda kit, which: kit.store.retry(which, A),
+    "delete": lambda kit, which: kit.store.delete(which, A),
 }
 
 

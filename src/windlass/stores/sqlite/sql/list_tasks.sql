@@ -1,5 +1,6 @@
 -- The tasks that have ready jobs of these owners (see find_branches), and with :waiting also those that
--- have jobs behind the heads of queues, of any tenant.
+-- have jobs behind the heads of queues, of any tenant; without those of Windlass's own, whose names
+-- begin with :reserved.
 -- Index expected: windlass_jobs_ready, …_ready_others, …_ready_tenant, …_waiting_task, covering.
 WITH RECURSIVE
 ready (owner, task) AS (
@@ -36,3 +37,4 @@ FROM (
   UNION
   SELECT task FROM waiting WHERE task <> ''
 )
+WHERE substr(task, 1, length(:reserved)) <> :reserved

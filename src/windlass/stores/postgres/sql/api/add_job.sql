@@ -18,6 +18,7 @@ DECLARE
   is_strict boolean := {schema}._own_strict();
   new_id bigint;
 BEGIN
+  identifier := {schema}._unreserved(identifier);
   payload := {schema}._fitting(payload, {schema}._largest());
   flags := {schema}._plain(flags);
   priority := coalesce(priority, 0);

@@ -18,7 +18,8 @@ BEGIN
         SELECT {request_of_spec}
         FROM unnest(specs) AS u
         CROSS JOIN LATERAL (
-          SELECT u.identifier, {schema}._fitting(u.payload, most) AS payload, u.queue_name,
+          SELECT {schema}._unreserved(u.identifier) AS identifier,
+            {schema}._fitting(u.payload, most) AS payload, u.queue_name,
             u.max_attempts, u.job_key, coalesce(u.priority, 0) AS priority,
             CASE WHEN u.flags IS NOT NULL THEN {schema}._plain(u.flags) END AS flags,
             own AS tenant, own_strict AS is_strict
@@ -35,7 +36,8 @@ BEGIN
   -- Nothing here changes the order in which they are given: a sort of so many would go to the disk.
   RETURN QUERY
   WITH given AS MATERIALIZED (  -- what is a column is no call below, however often it is used
-    SELECT s.identifier, {schema}._fitting(s.payload, most) AS payload, s.queue_name,
+    SELECT {schema}._unreserved(s.identifier) AS identifier,
+      {schema}._fitting(s.payload, most) AS payload, s.queue_name,
       coalesce({schema}._finite(s.run_at), now()) AS due, s.max_attempts,
       coalesce(s.priority, 0) AS priority,
       CASE WHEN s.flags IS NOT NULL THEN {schema}._plain(s.flags) END AS flags,

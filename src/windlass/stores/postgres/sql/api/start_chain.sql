@@ -20,6 +20,7 @@ DECLARE
   link json;
   ids bigint[];
 BEGIN
+  identifier := {schema}._unreserved(identifier);
   payload := {schema}._fitting(payload, {schema}._largest());
   link := json_build_array(json_build_object(
     'task', identifier, 'queue', queue_name,

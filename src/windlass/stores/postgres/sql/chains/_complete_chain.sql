@@ -35,13 +35,16 @@ BEGIN
   IF j.id IS NOT NULL THEN
     DELETE FROM {schema}._jobs AS k WHERE k.id = j.id;
     kept := coalesce({schema}._span(j.keep), _keep);
+    j.last_error := NULL;
     IF kept > 0 THEN
       j.keep := kept;
       j.token := NULL;
-      j.last_error := NULL;
       PERFORM {schema}._file(j, _output, at);
     ELSIF j.blockers_total IS NOT NULL THEN
       PERFORM {schema}._drop_blockers(ARRAY[j.id]);
+    END IF;
+    IF {told j} THEN
+      PERFORM {schema}._post_ends(ARRAY[j], ARRAY[_output], 'completed', at);
     END IF;
     PERFORM {schema}._ended(
       ARRAY[j.id], ARRAY[j.tenant], nullif(ARRAY[{schema}._freed(j)], '{NULL}'),

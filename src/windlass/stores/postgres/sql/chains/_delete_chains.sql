@@ -33,6 +33,7 @@ BEGIN
   INTO jobs, tenants, queues FROM deleted AS d;
   PERFORM {schema}._ended(jobs, tenants, queues);
   PERFORM {schema}._drop_blockers(jobs);
+  PERFORM FROM {schema}._history AS h WHERE h.chain = ANY (wanted) ORDER BY h.id FOR UPDATE;
   WITH deleted AS (
     DELETE FROM {schema}._history AS h WHERE h.chain = ANY (wanted)
     RETURNING h.id, h.blockers_total

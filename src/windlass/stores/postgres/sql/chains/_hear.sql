@@ -14,6 +14,7 @@ DECLARE
   met integer[];
   blamed bigint[];
   failed bigint[];
+  told bigint[];
   owners text[];
   tenants text[];
   queues text[];
@@ -78,18 +79,22 @@ BEGIN
       holds = s.blamed IS NOT NULL AND j.is_strict AND j.queue IS NOT NULL
     FROM unnest(heard, met, blamed) AS s (job, met, blamed)
     WHERE j.id = s.job AND j.state = 'blocked'
-    RETURNING j.id, j.tenant, j.queue, j.state, j.run_at
+    RETURNING j.id, j.tenant, j.queue, j.state, j.run_at, {told j} AS is_told
   )
   SELECT
     coalesce(array_agg(c.id) FILTER (WHERE c.state = 'failed'), '{}'),
+    array_agg(c.id) FILTER (WHERE c.state = 'failed' AND c.is_told),
     array_agg(c.tenant) FILTER (WHERE c.state = 'failed'),
     array_agg(c.tenant) FILTER (WHERE c.state = 'waiting'),
     array_agg(c.queue) FILTER (WHERE c.state = 'waiting'),
     bool_or(c.state IN ('ready', 'waiting')),
     bool_or(c.state = 'scheduled' AND c.run_at <= _at + {soon})
-  INTO failed, owners, tenants, queues, is_due, is_soon FROM changed AS c;
+  INTO failed, told, owners, tenants, queues, is_due, is_soon FROM changed AS c;
   IF failed <> '{}' THEN
     PERFORM {schema}._ended(failed, owners, NULL);
+    IF told IS NOT NULL THEN
+      PERFORM {schema}._post_ends_of(told, _at);
+    END IF;
   END IF;
   PERFORM {schema}._announce(tenants, queues, is_due, is_soon);
   RETURN failed;

@@ -34,6 +34,8 @@ DECLARE
   ends {schema}._chain_end[];
   numbers bigint[];
   begun bigint[];
+  told {schema}._jobs[];
+  told_outputs json[];
 BEGIN
   PERFORM {schema}._need_read_committed();
   bases := ARRAY(
@@ -56,7 +58,9 @@ BEGIN
       AS x (id, token, output, keep, goes_on, place)
     WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)
     RETURNING k.*, x.place, x.token AS own_token, x.output, x.goes_on,
-      coalesce({schema}._span(k.keep), x.keep) AS kept, (k.state = 'ready')::integer AS more
+      coalesce({schema}._span(k.keep), x.keep) AS kept, (k.state = 'ready')::integer AS more,
+      {told k} AS is_told,
+      CASE WHEN {told k} THEN {schema}._as_told(k, x.goes_on) END AS told
   ),
   filed AS (
     INSERT INTO {schema}._history ({history})
@@ -80,14 +84,20 @@ BEGIN
     array_agg(
       ROW(d.chain, 'completed', d.output, NULL, d.step + 1, d.own_token)::{schema}._chain_end
     ) FILTER (WHERE d.chain IS NOT NULL AND NOT d.goes_on),
-    max(d.chain) FILTER (WHERE NOT d.goes_on)
-  INTO gone, places, chains, steps, tenants, queues, freed, cancelled, ends, ended
+    max(d.chain) FILTER (WHERE NOT d.goes_on),
+    array_agg(d.told ORDER BY d.place) FILTER (WHERE d.is_told),
+    array_agg(d.output ORDER BY d.place) FILTER (WHERE d.is_told)
+  INTO gone, places, chains, steps, tenants, queues, freed, cancelled, ends, ended, told,
+    told_outputs
   FROM done AS d;
   IF gone <> '{}' THEN
     IF freed IS NOT NULL THEN
       PERFORM {schema}._drop_blockers(freed);
     END IF;
     PERFORM {schema}._ended(gone, tenants, queues, ends, at);
+    IF told IS NOT NULL THEN
+      PERFORM {schema}._post_ends(told, told_outputs, 'completed', at);
+    END IF;
     IF cardinality(gone) < cardinality(_ids) THEN
       SELECT s.ids, s.chains, s.steps INTO gone, chains, steps
       FROM {schema}._at_places(cardinality(_ids), places, gone, chains, steps) AS s;
@@ -113,6 +123,8 @@ BEGIN
         array_agg(ROW(chains[c.place], 'cancelled', NULL, NULL, steps[c.place] + 1, NULL)
           ::{schema}._chain_end), at)
       FROM unnest(cancelled) AS c (place);
+      PERFORM {schema}._post_ends_of(ARRAY(
+        SELECT numbers[c.place] FROM unnest(cancelled) AS c (place)), at);
     END IF;
   END IF;
   IF cardinality(places) = cardinality(_ids) THEN

@@ -38,6 +38,9 @@ BEGIN
     RETURNING k.*
   LOOP
     IF j.finished_at IS NOT NULL THEN
+      IF {told j} THEN
+        PERFORM {schema}._post_ends(ARRAY[j], NULL, NULL, _at);
+      END IF;
       PERFORM {schema}._ended(
         ARRAY[j.id], ARRAY[j.tenant], CASE WHEN j.queue IS NOT NULL THEN ARRAY[j.queue] END,
         CASE WHEN j.chain IS NOT NULL THEN ARRAY[

@@ -28,6 +28,9 @@ BEGIN
         state = 'cancelled', superseded = false, holds = false, finished_at = at, updated_at = at
       WHERE k.id = j.id RETURNING k.* INTO j;
       over := over || j.id;
+      IF {told j} THEN
+        PERFORM {schema}._post_ends(ARRAY[j], NULL, NULL, at);
+      END IF;
       IF queue IS NOT NULL THEN
         tenants := tenants || j.tenant;
         queues := queues || queue;

@@ -23,7 +23,8 @@ BEGIN
   FROM {schema}._unbatch(_ids, false) AS u;
   IF EXISTS (
     SELECT FROM {schema}._jobs AS k
-    WHERE k.id = ANY (_ids) AND (k.chain IS NOT NULL OR k.blockers_total IS NOT NULL)
+    WHERE k.id = ANY (_ids)
+      AND (k.chain IS NOT NULL OR k.blockers_total IS NOT NULL OR {told k})
   ) THEN
     RETURN QUERY SELECT c.* FROM {schema}._change_linked(_ids, _edit, _at, tenants, queues) AS c;
     RETURN;

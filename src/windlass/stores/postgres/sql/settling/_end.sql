@@ -71,6 +71,9 @@ BEGIN
     END IF;
   END IF;
   IF new_state IN ('completed', 'failed', 'cancelled') THEN
+    IF {told j} THEN
+      PERFORM {schema}._post_ends(ARRAY[j], ARRAY[o.output], new_state, at);
+    END IF;
     PERFORM {schema}._ended(
       ARRAY[j.id], ARRAY[j.tenant], CASE WHEN j.queue IS NOT NULL THEN ARRAY[j.queue] END,
       CASE WHEN j.chain IS NOT NULL THEN ARRAY[

@@ -37,5 +37,5 @@ BEGIN
   IF kept < _limit AND EXISTS (SELECT FROM {schema}._chains AS c WHERE c.state <> 'open') THEN
     kept := kept + {schema}._prune_chains(_limit - kept, _chains_kept, _failed_chains_kept, at);
   END IF;
-  RETURN kept;
+  RETURN kept + {schema}._forget_requests(_limit - kept, at);
 END $$;

@@ -1,0 +1,1 @@
+"""The server: the same jobs for programs in any language, over REST and streams."""

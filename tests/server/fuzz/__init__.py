@@ -1,0 +1,1 @@
+"""Garbage for the server's two ports, beside a worker that must not notice."""
