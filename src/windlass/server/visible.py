@@ -7,7 +7,7 @@ comes along with something else, its id and its state are shown, and nothing of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -78,10 +78,15 @@ def added(identity: Identity, new: Sequence[NewJob], jobs: Iterable[J]) -> list[
     ]
 
 
-async def seen_workers(identity: Identity, store: Store, tenant: str | None) -> list[WorkerInfo]:
-    """The workers of a tenant, None for all. A caller that is no admin sees those that have said
-    that they are for its tenant, and those that hold its jobs; by names without what tells the
-    workers of tokens apart.
+async def seen_workers(
+    identity: Identity,
+    store: Store,
+    tenant: str | None,
+    is_own: Callable[[str], bool] = lambda worker: False,
+) -> list[WorkerInfo]:
+    """The workers of a tenant, None for all. A caller that is no admin sees its own, those that
+    have said that they are for its tenant, and those that hold its jobs; by names without what
+    tells the workers of tokens apart.
 
     Workers that have said nothing may be for any tenant. No tenant has the name `_NO_TENANT`, so
     that those which serve it, too, are these.
@@ -93,7 +98,7 @@ async def seen_workers(identity: Identity, store: Store, tenant: str | None) -> 
     return [
         replace(info, id=readable(info.id))
         for info in known
-        if info.running or info.id not in anyones
+        if info.running or info.id not in anyones or is_own(info.id)
     ]
 
 

@@ -134,7 +134,8 @@ async def schedules(desk: Desk, asked: calls.Seen) -> list[KnownSchedule]:
 
 async def workers(desk: Desk, asked: calls.Seen) -> list[WorkerInfo]:
     caller = desk.caller
-    return await seen_workers(caller.identity, desk.store, caller.tenant(asked.tenant))
+    tenant = caller.tenant(asked.tenant)
+    return await seen_workers(caller.identity, desk.store, tenant, caller.has)
 
 
 async def paused(desk: Desk, asked: calls.Seen) -> Paused:

@@ -102,7 +102,5 @@ class ServerAddress:
 
 def _given_options() -> str:
     """What libpq would send where an address has no `options`: PGOPTIONS, or a service's."""
-    for option in pq.Conninfo.get_defaults():
-        if option.keyword == b"options":
-            return (option.val or b"").decode()
-    return ""
+    defaults = {option.keyword: option.val for option in pq.Conninfo.get_defaults()}
+    return (defaults.get(b"options") or b"").decode()
