@@ -23,7 +23,7 @@ class Unauthenticated(Refusal):
 
 
 class Forbidden(Refusal):
-    """Raised when a caller may not do this, whoever it is."""
+    """Raised when the caller is known, and may not do this."""
 
 
 class TooManyCalls(Refusal):
