@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 pytest_plugins = ["tests.leaks"]
@@ -16,3 +17,10 @@ def pytest_configure() -> None:
         if signal.getsignal(number) is signal.SIG_IGN:
             is_int = number is signal.SIGINT
             signal.signal(number, signal.default_int_handler if is_int else signal.SIG_DFL)
+
+
+def pytest_collection_finish() -> None:
+    """What collecting made stays until the end: without it a full collection of garbage, which some
+    tests need after each case, takes a hundredth of the time."""
+    gc.collect()
+    gc.freeze()

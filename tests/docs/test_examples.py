@@ -45,7 +45,14 @@ CHILD = Path(__file__).with_name("block_child.py")
 LOAD = "import runpy, sys; sys.path.insert(0, ''); runpy.run_path(sys.argv[1], run_name='loaded')"
 MACHINE = ("make", "pip", "sudo", "systemctl")
 
-PAGES = [page for page in pages() if any(b.language in RUNNABLE for b in blocks(page))]
+FIRST = ("README.md", "quickstart.md")
+"""What a newcomer reads is run by `make test`; the other pages are left to `make test-all`."""
+
+PAGES = [
+    pytest.param(page, id=page.name, marks=[] if page.name in FIRST else [pytest.mark.slow])
+    for page in pages()
+    if any(b.language in RUNNABLE for b in blocks(page))
+]
 
 
 def environment() -> dict[str, str]:
@@ -263,7 +270,7 @@ def commands(block: Block) -> Iterator[tuple[str, list[str]]]:
         yield command, shown
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
     story = Story(tmp_path)
     try:

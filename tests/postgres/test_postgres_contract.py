@@ -42,13 +42,21 @@ def _later(case: contract.Case, *groups: str) -> Sequence[pytest.MarkDecorator]:
     return () if case.group in groups else (pytest.mark.rig,)
 
 
-DIRECT = [pytest.param(16, case, id=f"16-{case}", marks=_later(case, *CORE)) for case in CASES] + [
+DIRECT = [
+    pytest.param(
+        16,
+        case,
+        id=f"16-{case}",
+        marks=pytest.mark.slow if case.group in CORE else pytest.mark.rig,
+    )
+    for case in CASES
+] + [
     pytest.param("system", case, id=f"system-{case}", marks=pytest.mark.rig)
     for case in CASES
     if case.group in CORE and "system" in available_versions()
 ]
-"""On the older server the core first, and the core on the machine's own where it has one. All of
-the suite runs on the newer server, with every claim a batch."""
+"""All cases on the older server, and the core on the machine's own where it has one. `make test`
+runs all of them on the newer server, with every claim a batch."""
 
 POOLED = [pytest.param(case, id=str(case), marks=_later(case, *THROUGH_A_POOLER)) for case in CASES]
 
