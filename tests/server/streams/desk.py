@@ -144,6 +144,11 @@ class Desk:
     def leases(self) -> Any:
         return self.shared.keeping._thread
 
+    async def ends_of_streams(self) -> None:
+        """Return when what follows from the ends of streams is done."""
+        while tasks := self.shared.keeping._tasks:
+            await asyncio.wait(list(tasks))
+
     async def token(self, name: str, role: str, **more: Any) -> str:
         text = f"wl_{name}".ljust(60, "x")
         token = Token(name=name, digest=digest_of(text), roles=(role,), created_at=1, **more)

@@ -155,7 +155,6 @@ def test_five_thousand_messages_in_one_go(tmp_path: Path, place: tuple[str, str]
     run(body)
 
 
-@pytest.mark.skip(reason="it hung once in three runs, and the cause is not found yet")
 def test_a_client_that_returns_goes_on_with_its_delivery(url: str, transport: str) -> None:
     async def body() -> None:
         async with serving(url, transport) as it:
@@ -175,13 +174,13 @@ def test_a_client_that_returns_goes_on_with_its_delivery(url: str, transport: st
     run(body)
 
 
-@pytest.mark.skip(reason="it hung once in three runs, and the cause is not found yet")
 def test_a_stream_cut_between_claim_and_send_charges_nothing(url: str, transport: str) -> None:
     async def body() -> None:
         async with serving(url, transport) as it:
             cut = await it.greeted()
             store: Any = it.app.store
             claim = store.claim
+            is_cut = asyncio.Event()
 
             async def cut_off(request: Any) -> Any:
                 leases = await claim(request)
@@ -190,11 +189,13 @@ def test_a_stream_cut_between_claim_and_send_charges_nothing(url: str, transport
                     cut.call.cancel()
                     while it.wants:
                         await asyncio.sleep(0)
+                    is_cut.set()
                 return leases
 
             store.claim = cut_off
             job = await it.app.client.add_job("mail", {})
             await cut.say(ready=pb.Ready())
+            await is_cut.wait()  # another stream's Ready would be one more want
             task = await claimed(await it.greeted())
             assert (task.id, task.attempts) == (str(job.id), 1)
             found = await it.app.client.get_job(job.id)
@@ -245,7 +246,7 @@ def test_what_is_unfinished_after_the_grace_is_handed_back(url: str, transport: 
 
 
 _ENDINGS = [
-    ("/windlass.v1.Worker/Nothing", b"", grpc.StatusCode.UNIMPLEMENTED),
+    ("/windlass.v1.Worker/Nothing", None, grpc.StatusCode.UNIMPLEMENTED),
     ("/windlass.v1.Worker/Stream", b"\xff\xff\xff", grpc.StatusCode.INVALID_ARGUMENT),
     ("/windlass.v1.Worker/Stream", b"\x12\x00", grpc.StatusCode.FAILED_PRECONDITION),
     ("/producerpb.ProducerStream/Stream", b"\xff", grpc.StatusCode.INVALID_ARGUMENT),
@@ -253,15 +254,15 @@ _ENDINGS = [
 
 
 @pytest.mark.parametrize(("path", "message", "status"), _ENDINGS, ids=str)
-def test_a_guilty_stream_ends_alone(transport: str, path: str, message: bytes, status: Any) -> None:
+def test_a_guilty_stream_ends_alone(
+    transport: str, path: str, message: bytes | None, status: Any
+) -> None:
     async def body() -> None:
         async with serving(transport=transport) as it:
             worker = await it.greeted()
             guilty = it.channel.stream_stream(path)()
-            try:
+            if message is not None:  # grpcio calls it INTERNAL where a stream ends before a write
                 await guilty.write(message)
-            except (grpc.RpcError, asyncio.InvalidStateError):
-                pass  # it has ended before
             assert await guilty.code() is status
             await it.app.client.add_job("mail", {})
             await claimed(worker)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.server.streams.desk import Desk, InlineLeases, Stream, desk, run
-from windlass import App
+from windlass import App, JobSpec
 from windlass.errors import StoreUnavailableError
 from windlass.model.job import Job, JobState
 from windlass.model.retry import Retry
@@ -449,6 +450,72 @@ def test_a_client_that_returns_goes_on_with_its_delivery_and_others_go_back() ->
             assert (await returned.hear(pb.ResultAck)).ok
 
     run_virtual(body)
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite"])
+@pytest.mark.parametrize("order", ["adopted, then closed", "closed, then adopted", "at once"])
+def test_an_end_does_not_take_the_only_delivery_of_a_client_that_has_returned(
+    tmp_path: Path, url: str, order: str
+) -> None:
+    async def body() -> None:
+        async with desk(f"sqlite:///{tmp_path}/jobs.db" if url == "sqlite" else url) as it:
+            await it.app.client.add_job("mail", {})
+            stream = await it.greeted()
+            task = await claimed(stream)
+            returned = await it.greeted()
+            if order != "adopted, then closed":
+                stream.session.closed()
+            if order == "closed, then adopted":
+                await it.ends_of_streams()
+            returned.say(heartbeat=pb.Heartbeat(delivery=task.delivery))
+            assert (await returned.hear(pb.HeartbeatAck)).ok
+            stream.session.closed()
+            await it.ends_of_streams()
+            assert (await job_of(it.app, task)).state is JobState.RUNNING
+            returned.say(result=pb.Result(delivery=task.delivery, status="COMPLETED"))
+            assert (await returned.hear(pb.ResultAck)).ok
+
+    run(body)
+
+
+def test_what_a_stopped_stream_hands_back_is_its_own() -> None:
+    async def body() -> None:
+        async with desk() as it:
+            await it.app.client.add_jobs([JobSpec("mail"), JobSpec("mail")])
+            stream = await it.greeted()
+            gone, own = await claimed(stream), await claimed(stream)
+            returned = await it.greeted()
+            returned.say(heartbeat=pb.Heartbeat(delivery=gone.delivery))
+            assert (await returned.hear(pb.HeartbeatAck)).ok
+            stream.session.stop()
+            await it.ends_of_streams()
+            states = [(await job_of(it.app, task)).state for task in (gone, own)]
+            assert states == [JobState.RUNNING, JobState.READY]
+            returned.session.stop()
+            await it.ends_of_streams()
+            assert (await job_of(it.app, gone)).state is JobState.READY
+
+    run(body)
+
+
+def test_a_stream_keeps_what_another_could_not_adopt(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        async with desk(host=InlineLeases) as it:
+            await it.app.client.add_job("mail", {})
+            stream, other = await it.greeted(), await it.greeted()
+            task = await claimed(stream)
+
+            def fail(*arguments: Any) -> Any:
+                raise StoreUnavailableError("away", is_temporary=True)
+
+            with monkeypatch.context() as broken:
+                broken.setattr(it.leases._lifeline, "renew", fail)
+                other.say(heartbeat=pb.Heartbeat(delivery=task.delivery))
+                assert not (await other.hear(pb.HeartbeatAck)).ok
+            stream.say(result=pb.Result(task_id=task.id, status="COMPLETED"))
+            assert (await stream.hear(pb.ResultAck)).ok
+
+    run(body)
 
 
 def test_a_delivery_that_nobody_extends_ends_on_the_new_stream_too() -> None:

@@ -87,6 +87,9 @@ class Holding:
     renew_at: float = 0.0
     is_known: bool = False
     """Whether the store may know its worker."""
+    is_shared: bool = False
+    """Whether another stream goes on with a delivery of its worker. Such a worker is not retired,
+    since the delivery would go back with it; its lease runs out by itself."""
 
 
 class Keeping:
@@ -170,9 +173,7 @@ class Keeping:
         """A stream goes on with the delivery of another, which may have ended; None if the lease is
         lost. Raises StoreError where that cannot be known now."""
         held = self.find(delivery)
-        if held is not None and held.holding is not holding:
-            self.drop(held)  # its old stream may end, and must not take it along
-        elif held is not None:
+        if held is not None and held.holding is holding:
             return held
         lease = delivery.lease
         now = self._clock.monotonic()
@@ -182,9 +183,17 @@ class Keeping:
             )
         )
         holding.is_known = True
-        is_open = self._holdings.get(holding.worker) is holding
-        if lease.job_id in renewal.lost or not is_open:
+        before = self.find(delivery)
+        if lease.job_id in renewal.lost:
+            if before is not None:
+                self.drop(before)
             return None
+        if self._holdings.get(holding.worker) is not holding:
+            return None
+        if before is not None:
+            # Its old stream may end, and must not take it along.
+            self.drop(before)
+            before.holding.is_shared = True
         held = Held(lease, delivery, now + delivery.seconds, holding, is_adopted=True)
         holding.renew_at = now + min(self._lease / 3, ADOPTED_EVERY)
         self._put(held)
@@ -221,12 +230,13 @@ class Keeping:
         left = list(holding.held.values())
         for held in left:
             self.drop(held)
+        is_retired = holding.is_known and not holding.is_shared
         try:
-            if hand_back or not left:
-                adopted = [(held.lease, RELEASE) for held in left if held.is_adopted]
-                await self._settlements.settle_all(adopted)
-                if holding.is_known:
-                    await self._store.retire(holding.worker)
+            if hand_back:
+                alone = [held for held in left if held.is_adopted or not is_retired]
+                await self._settlements.settle_all([(held.lease, RELEASE) for held in alone])
+            if is_retired and (hand_back or not left):
+                await self._store.retire(holding.worker)
         except StoreError as error:  # the leases run out by themselves
             _tell_of_end(holding.worker, error)
 
