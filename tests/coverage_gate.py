@@ -17,7 +17,6 @@ LEAST = 95.0
 """Percent of statements and branches that tests must reach in each package."""
 
 LEAST_OF_YOUNG = {
-    "windlass.cli.bench": 85.0,
     "windlass.server.streams": 90.0,
     "windlass.stores.remote": 90.0,
 }

@@ -12,7 +12,7 @@ import pytest
 
 import windlass
 from tests.cli.program import Program, wait_until
-from windlass.cli.bench import KINDS, NAMES, heaps
+from windlass.cli.bench import KINDS, NAMES, heaps, stream
 from windlass.cli.bench.limit_chains import Shape, SqliteChainLimit
 from windlass.cli.bench.report import bar
 from windlass.cli.bench.site import Address
@@ -162,6 +162,16 @@ def test_a_server_that_is_not_there_is_one_line(program: Program) -> None:
     assert failed.exit_code == 1
     (line,) = failed.stderr.splitlines()
     assert line.startswith("windlass: cannot connect")
+
+
+def test_the_scenario_of_streams_needs_what_a_server_needs(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_NEEDED", ("not_installed.here",))
+    refused = program.call("bench", "stream")
+    assert refused.exit_code == 1
+    (line,) = refused.stderr.splitlines()
+    assert "pip install 'windlass[server]'" in line
 
 
 def test_a_stopped_bench_cleans_up(program: Program, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 It answers in JSON, one object a line. The modes `work`, `bare` and `stream` say that they are
 ready, begin at the first line of standard input, and tell again and again how many jobs they have
-settled until when with how much CPU. All clocks are the machine's monotonic one. `work` ends with
-its input.
+settled until when with how much CPU; they end with their input, and so with the bench, however that
+ends. All clocks are the machine's monotonic one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import resource
 import sqlite3
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -124,10 +125,10 @@ async def work(orders: Orders) -> None:
 
 
 def bare(orders: Orders) -> None:
-    """The same by bare statements, until the process is ended."""
+    """The same by bare statements."""
     limit = (open_chain_limit if orders.chains else open_limit)(orders.address)
     _say(ready=True)
-    sys.stdin.readline()
+    _begin()
     before, settled = _cpu(), 0
     while True:
         done = limit.work(orders.batch)
@@ -139,13 +140,13 @@ def bare(orders: Orders) -> None:
 
 
 def stream(orders: Orders) -> None:
-    """Run no-op jobs through a server's stream, until the process is ended."""
+    """Run no-op jobs through a server's stream."""
     from windlass.cli.bench.stream_client import connect, talk_of
 
     assert orders.stream is not None
     connection, talk = connect(orders.stream), talk_of(orders.stream)
     _say(ready=True)
-    sys.stdin.readline()
+    _begin()
     before, told = _cpu(), 0
 
     def tell() -> None:
@@ -155,6 +156,17 @@ def stream(orders: Orders) -> None:
             _say(settled=told, at=time.monotonic_ns(), cpu=_cpu() - before)
 
     connection.converse(talk, tell)
+
+
+def _begin() -> None:
+    """Wait for the word to begin. At the end of the input the process ends, whatever it does."""
+    sys.stdin.readline()
+
+    def end() -> None:
+        sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 async def idle(orders: Orders) -> None:

@@ -58,8 +58,12 @@ class Child:
         assert self._process.stdin is not None
         self._process.stdin.close()
 
-    async def wait(self) -> None:
-        code = await asyncio.wait_for(self._process.wait(), _PATIENCE)
+    async def wait(self, patience: float = _PATIENCE) -> None:
+        """Return when it has ended."""
+        try:
+            code = await asyncio.wait_for(self._process.wait(), patience)
+        except TimeoutError:
+            raise BenchFailed(f"a process did not end in {patience:g} s") from None
         if code:
             raise BenchFailed(f"a process ended with exit code {code}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from typing import Any
 
 
@@ -20,7 +22,7 @@ async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 def serve(port: int) -> None:
-    """Until the process is ended."""
+    """Until standard input ends."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -32,4 +34,11 @@ def serve(port: int) -> None:
         log_level="error",
         access_log=False,
     )
-    uvicorn.Server(config).run()
+    server = uvicorn.Server(config)
+
+    def end() -> None:
+        sys.stdin.read()
+        server.should_exit = True
+
+    threading.Thread(target=end, daemon=True).start()
+    server.run()

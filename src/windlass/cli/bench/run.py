@@ -206,11 +206,11 @@ async def timed(
         ended = await _both(crew.all_settled(children, run.jobs), adding)
         cpu = sum((child.cpu for child in children), 0.0)
         measured = meter.stop(run.jobs, (ended - began) / 1e9, cpu)
-        if mode == "work":
-            for child in children:
-                child.finish()
+        for child in children:
+            child.finish()
+            if mode == "work":
                 farewells.append(await child.hear_of("first_claims"))
-                await child.wait()
+            await child.wait()
     return measured, farewells
 
 

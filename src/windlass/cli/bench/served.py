@@ -36,8 +36,8 @@ class Served:
         fields = stat.rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    async def until_it_listens(self) -> None:
-        ends = time.monotonic() + _PATIENCE
+    async def until_it_listens(self, patience: float = _PATIENCE) -> None:
+        ends = time.monotonic() + patience
         while True:
             with suppress(OSError):
                 _, writer = await asyncio.open_connection(_HOST, self.port)
@@ -47,10 +47,19 @@ class Served:
             if self._process.returncode is not None:
                 raise BenchFailed(f"a server ended early (exit code {self._process.returncode})")
             if time.monotonic() > ends:
-                raise BenchFailed(f"a server did not listen after {_PATIENCE:g} s")
+                raise BenchFailed(f"a server did not listen after {patience:g} s")
             await asyncio.sleep(0.01)
 
-    async def end(self) -> None:
+    async def finish(self, patience: float = _PATIENCE) -> None:
+        """End its input, and wait until it has ended, too."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), patience)
+        except TimeoutError:
+            raise BenchFailed(f"a server did not end in {patience:g} s") from None
+
+    async def kill(self) -> None:
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
@@ -82,6 +91,7 @@ async def bare_echo() -> AsyncIterator[Served]:
     text = f"from windlass.cli.bench.echo import serve; serve({port})"
     async with _started(port, dict(os.environ), "-c", text) as served:
         yield served
+        await served.finish()
 
 
 @asynccontextmanager
@@ -90,7 +100,7 @@ async def _started(
 ) -> AsyncIterator[Served]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         env=environment,
         start_new_session=True,
@@ -100,7 +110,7 @@ async def _started(
         await served.until_it_listens()
         yield served
     finally:
-        await served.end()
+        await served.kill()
 
 
 def free_port() -> int:

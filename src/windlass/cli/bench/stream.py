@@ -84,4 +84,8 @@ async def _timed(run: Run, form: Form, served: Served, *, is_echo: bool) -> Meas
         ended = await crew.all_settled(children, run.jobs)
         after = served.cpu
         cpu = 0.0 if before is None or after is None else after - before
-        return meter.stop(run.jobs, (ended - began) / 1e9, cpu)
+        measured = meter.stop(run.jobs, (ended - began) / 1e9, cpu)
+        for child in children:
+            child.finish()
+            await child.wait()
+    return measured
