@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -42,6 +42,9 @@ from windlass.tasks.registry import Registry
 from windlass.tasks.schedules import Schedules
 from windlass.tasks.task import Task, make_task
 
+if TYPE_CHECKING:
+    from windlass.observe.instruments import Instruments
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -69,6 +72,7 @@ class App:
         events: Events | None = None,
         retry: Retry | None = None,
         clock: Clock = SYSTEM,
+        instruments: Instruments | None = None,
         **settings: Any,
     ) -> None:
         if tasks is not None and task_directory is not None:
@@ -80,6 +84,8 @@ class App:
         self.middleware = list(middleware)
         self.events = events or Events()
         self.logger = logger or logging.getLogger("windlass")
+        self.instruments = instruments
+        """What counts the metrics of its workers; None counts none, and costs nothing."""
         self._retry = retry or DEFAULT_RETRY
         self._lifespan = lifespan
         self._clock = clock
@@ -433,6 +439,7 @@ class App:
             logger=self.logger,
             clock=self._clock,
             place=self.place,
+            instruments=self.instruments,
         )
 
     @asynccontextmanager

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windlass.client import Client
 from windlass.clock import Clock
@@ -25,6 +25,9 @@ from windlass.observe.events import Events
 from windlass.store.port import Store
 from windlass.tasks.registry import Registry
 
+if TYPE_CHECKING:
+    from windlass.observe.instruments import Instruments
+
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
@@ -40,6 +43,8 @@ class Equipment:
     clock: Clock
     place: str
     """Where the jobs are, for the log."""
+    instruments: Instruments | None = None
+    """What its metrics are counted by."""
 
 
 class Runner(Supervision):
@@ -97,6 +102,7 @@ class Runner(Supervision):
             events=equipment.events,
             logger=equipment.logger,
             clock=equipment.clock,
+            instruments=equipment.instruments,
         )
         self.settings = settings
         self._equipment = equipment

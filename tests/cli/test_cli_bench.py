@@ -22,11 +22,11 @@ SMALL = (
     *("--backlog", "50", "--idle", "0.2", "--rate", "1000"),
 )
 THROUGHPUT = {
-    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "chains"),
+    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "metrics", "chains"),
     *("stream", "backlog"),
 }
 ROUND = {"per_s", "limit_per_s", "ratio"}
-_BESIDE_OTHERS = ("serial", "tenants", "chains", "stream", "backlog")
+_BESIDE_OTHERS = ("serial", "tenants", "metrics", "chains", "stream", "backlog")
 BESIDE = {"clean_per_s", "clean_ratio"}
 
 

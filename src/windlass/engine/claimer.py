@@ -75,6 +75,7 @@ class Claimer:
         self._events = tools.events
         self._worker = tools.worker
         self._logger = tools.logger
+        self._instruments = tools.instruments
         self._poll_interval = options.poll_interval
         self._most_ahead = MOST_AHEAD if options.prefetch is None else options.prefetch
         self._left = options.max_jobs
@@ -148,6 +149,7 @@ class Claimer:
         self._dry = False
         if self._events.wants("worker:getJob:start"):
             self._events.emit("worker:getJob:start", worker=self._worker)
+        asked_at = self._clock.monotonic()
         try:
             leases = await self._store.claim(
                 ClaimRequest(
@@ -167,6 +169,8 @@ class Claimer:
             self._events.emit("worker:getJob:error", worker=self._worker, error=error)
             self._bound = max(1, wanted // 2)  # it may have been too much for one answer
             raise
+        if self._instruments is not None:
+            self._instruments.claimed(len(leases), self._clock.monotonic() - asked_at)
         self._bound = min(2 * self._bound, MOST_AT_ONCE)
         # Leases begin later than `now`, so they end later than this too. They are in the slots'
         # hands before anything else can fail.

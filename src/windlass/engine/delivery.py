@@ -38,6 +38,9 @@ class Delivery(msgspec.Struct, eq=False):
 
     `stopped` is why it was told to stop, if it was; only the first reason counts.
 
+    `started_at` and `ended_at` are when its handler began and ended, on the event loop's clock; 0
+    before that.
+
     `outcome` is what the store is asked to write, once the delivery `is_over`.
 
     `owned_until` is the end of a lease of its own, where a longer one than the worker's was asked
@@ -73,6 +76,7 @@ class Delivery(msgspec.Struct, eq=False):
     on_note: Callable[[Delivery], None] | None = None
     task: asyncio.Task[None] | None = None
     started_at: float = 0.0
+    ended_at: float = 0.0
     outcome: Outcome = COMPLETE
     stopped: AbortReason | None = None
     is_over: bool = False

@@ -9,7 +9,7 @@ import re
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -41,6 +41,9 @@ from windlass.store.port import Lifeline, Listening, Roster
 from windlass.store.records import Release, Settled, Verdict
 from windlass.tasks.abort import AbortReason
 from windlass.tasks.context import Surroundings
+
+if TYPE_CHECKING:
+    from windlass.observe.instruments import Instruments
 
 PRUNE_AFTER = 5.0
 """Seconds after the start before history is looked at."""
@@ -99,9 +102,11 @@ class Engine:
         keeper_on_loop: bool = False,
         listening: Listening = lambda error: None,
         scheduling: Scheduling | None = None,
+        instruments: Instruments | None = None,
     ) -> None:
         self._listening = listening
         self._scheduling = scheduling
+        self._instruments = instruments
         self.options = options
         self.id = around.worker_id
         self.tasks: Sequence[str] = tuple(handler.tasks)
@@ -121,6 +126,7 @@ class Engine:
         self._in_hand: dict[int, Delivery] = {}
         self._hurry = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
+        self._unwatch: Callable[[], None] = lambda: None
         self._drain: asyncio.Task[None] | None = None
         self._end: asyncio.Task[None] | None = None
         self.handlers_left = False
@@ -134,7 +140,8 @@ class Engine:
         outage = Outage(self._logger)
         self._outage = outage
         self._note_writer = NoteWriter(self._store, self._logger)
-        tools = Tools(self._clock, self._logger, self._events, worker=self)
+        instruments = self._instruments
+        tools = Tools(self._clock, self._logger, self._events, self, instruments)
         self._reporter = Reporter(self._handler, self._around, tools)
         self._settler = Settler(
             self._store,
@@ -147,6 +154,7 @@ class Engine:
                 tried=lambda batch: self._slots.asks.settled(batch),
                 after=self._after_settling,
             ),
+            instruments,
         )
         self._slots = Slots(
             options.slots,
@@ -209,7 +217,9 @@ class Engine:
         pruner = Pruner(self._store, options.keep_chains, options.keep_failed_chains)
         yield self._loop("pruner", pruner.step, first_delay=PRUNE_AFTER)
         if (interval := self.options.reap_interval) is not None:
-            reaper = Reaper(self._store, interval, self.options.max_resets, self._logger)
+            reaper = Reaper(
+                self._store, interval, options.max_resets, self._logger, self._instruments
+            )
             yield self._loop("reaper", reaper.step, first_delay=interval)
 
     def _loop(self, name: str, step: Any, first_delay: float | None = 0.0) -> Loop:
@@ -231,6 +241,8 @@ class Engine:
         self._keeper_host = self._host(lifeline)
         self._keeper_host.start()
         self._slots.start()
+        if self._instruments is not None:
+            self._unwatch = self._instruments.watch(self.tasks, self._slots)
         due = self._on_due if self._store.capabilities.upkeep else ignore_due
         self._unsubscribe = self._store.subscribe(self._on_hint, self._listening, due)
         for loop in self._loops:
@@ -247,6 +259,7 @@ class Engine:
             logger=self._logger,
             refused=self._on_refused,
             renew_every=self.options.renew_every,
+            instruments=self._instruments,
         )
         if self._keeper_on_loop:
             return KeeperTask(keeper, lifeline, self._logger)
@@ -303,6 +316,8 @@ class Engine:
         await self._finish_hooks()
 
     async def _do_sign_off(self) -> None:
+        self._unwatch()
+        self._unwatch = lambda: None
         await self._keeper_host.stop()
         try:
             await self._store.retire(self.id)
@@ -406,7 +421,11 @@ class Engine:
             self._claimer.hinted()  # others like it were left in the store
             self._claiming.wake()
         is_heard = self._reporter.is_heard()
-        if is_heard or self._reporter.has_hook or settled.count(DONE) < len(batch):
+        all_done = settled.count(DONE) == len(batch)
+        if self._instruments is not None and batch:
+            now = asyncio.get_running_loop().time()
+            self._instruments.settled(batch, settled, now, all_done=all_done)
+        if is_heard or self._reporter.has_hook or not all_done:
             self._tell(batch, settled, is_heard=is_heard)
         else:
             self.completed += len(batch)

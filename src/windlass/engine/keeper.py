@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from windlass.clock import Clock
 from windlass.engine.delivery import Delivery
@@ -39,6 +39,9 @@ from windlass.observe.logs import Scoped
 from windlass.store.port import Lifeline
 from windlass.store.records import Renewal
 from windlass.tasks.abort import AbortReason
+
+if TYPE_CHECKING:
+    from windlass.observe.instruments import Instruments
 
 CHECK_EVERY = 1.0
 
@@ -58,6 +61,7 @@ class Keeper:
         logger: Scoped,
         refused: Callable[[StoreError], None] = lambda error: None,
         renew_every: float | None = None,
+        instruments: Instruments | None = None,
     ) -> None:
         self._refused = refused
         self._has_renewed = False
@@ -68,6 +72,7 @@ class Keeper:
         self._clock = clock
         self._outage = outage
         self._logger = logger
+        self._instruments = instruments
         self._renew_every = lease / 3 if renew_every is None else renew_every
         self._margin = min(lease / 5, 5.0)
         self._renew_at = clock.monotonic()
@@ -129,19 +134,23 @@ class Keeper:
     def _obey(self, renewal: Renewal, asked: Sequence[Delivery]) -> None:
         """Stop what must stop, of the deliveries that were asked about and no others: while the
         answer was on its way the same job may have been released and claimed here again."""
+        lost = 0
         for delivery in asked:
             job_id = delivery.lease.job_id
             if (reason := renewal.lost.get(job_id)) is not None:
                 if delivery.stop(AbortReason(reason.value)):
+                    lost += 1
                     self._logger.warning(
                         "lost the lease of job %d: %s", job_id, reason, extra=delivery.log_fields
                     )
             elif job_id in renewal.cancel:
                 delivery.stop(AbortReason.CANCELLED)
+        self._count_lost(lost)
 
     def _fence(self, now: float) -> None:
         if now < self._fence_at:
             return
+        lost = 0
         for delivery in list(self._in_hand.values()):
             if now < delivery.owned_until - self._margin:
                 continue
@@ -152,7 +161,12 @@ class Keeper:
                     delivery.lease.job_id,
                     extra=delivery.log_fields,
                 )
-                delivery.stop(AbortReason.ERROR)
+                lost += delivery.stop(AbortReason.ERROR)
+        self._count_lost(lost)
+
+    def _count_lost(self, leases: int) -> None:
+        if leases and self._instruments is not None:
+            self._instruments.lost(leases)
 
 
 def _step(keeper: Keeper, logger: Scoped) -> float:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 from windlass.observe.logs import Scoped
 from windlass.store.port import WorkStore
+
+if TYPE_CHECKING:
+    from windlass.observe.instruments import Instruments
 
 MOST_AT_ONCE = 1_000
 
@@ -13,14 +17,24 @@ MOST_AT_ONCE = 1_000
 class Reaper:
     """Any number may run; the interval is jittered so that they do not run in step."""
 
-    def __init__(self, store: WorkStore, interval: float, max_resets: int, logger: Scoped) -> None:
+    def __init__(
+        self,
+        store: WorkStore,
+        interval: float,
+        max_resets: int,
+        logger: Scoped,
+        instruments: Instruments | None = None,
+    ) -> None:
         self._store = store
         self._interval = interval
         self._max_resets = max_resets
         self._logger = logger
+        self._instruments = instruments
 
     async def step(self) -> float:
         reaped = await self._store.reap(MOST_AT_ONCE, self._max_resets)
+        if reaped.total and self._instruments is not None:
+            self._instruments.reaped(reaped.total)
         if reaped.requeued:
             self._logger.warning("took back %d jobs of dead workers", len(reaped.requeued))
         if reaped.ended:

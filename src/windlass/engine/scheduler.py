@@ -161,6 +161,7 @@ class Scheduler:
         self._events = tools.events
         self._logger = tools.logger
         self._worker = tools.worker
+        self._instruments = tools.instruments
         self._states: list[ScheduleState] | None = None
         self._started_at: float | None = None
 
@@ -219,14 +220,14 @@ class Scheduler:
         try:
             batch = state.next_batch(now)
             if batch:
-                return await self._fire(state, batch)
+                return await self._fire(state, batch, now)
             return min(state.rest_until_next(now), self._look_every)
         except (StoreUnavailableError, StoreBusyError, StoreClosedError, SchemaTooNewError):
             raise  # nothing that is wrong with the schedule
         except Exception as error:  # whatever is wrong with one schedule, the others go on
             return self._failed(state, error)
 
-    async def _fire(self, state: ScheduleState, batch: list[int]) -> float:
+    async def _fire(self, state: ScheduleState, batch: list[int], now: int) -> float:
         schedule, stretch = state.schedule, state.stretch
         jobs = jobs_at(schedule, batch, backfilled=stretch.backfilled, tenant=state.tenant)
         fired = await self._store.fire(
@@ -238,6 +239,8 @@ class Scheduler:
                 state.move_to(fired.floor_at)
                 stretch.done += len(batch)
                 self._tell_fired(state, batch)
+                if self._instruments is not None and not stretch.backfilled:
+                    self._instruments.fired((now - instant) / 1e6 for instant in batch)
             case FireVerdict.LOST:
                 state.move_to(fired.floor_at)
             case FireVerdict.PAUSED:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from windlass.engine.delivery import Delivery
 from windlass.engine.outage import Outage
@@ -18,6 +19,9 @@ from windlass.errors import OutcomeUnknownError, StoreClosedError
 from windlass.observe.logs import Scoped
 from windlass.store.port import WorkStore
 from windlass.store.records import Outcome, Settled, Verdict
+
+if TYPE_CHECKING:
+    from windlass.observe.instruments import Instruments
 
 MOST_AT_ONCE = 1_000
 MOST_WAITING = 5_000
@@ -49,12 +53,18 @@ class Settler:
     """`add` never waits; `room` does, when the database cannot keep up."""
 
     def __init__(
-        self, store: WorkStore, outage: Outage, logger: Scoped, links: SettlerLinks
+        self,
+        store: WorkStore,
+        outage: Outage,
+        logger: Scoped,
+        links: SettlerLinks,
+        instruments: Instruments | None = None,
     ) -> None:
         self._store = store
         self._outage = outage
         self._logger = logger
         self._links = links
+        self._instruments = instruments
         self._waiting: list[Delivery] = []
         self._task: asyncio.Task[None] | None = None
         self._postponed: list[Delivery] = []
@@ -173,13 +183,17 @@ class Settler:
         After a failure the rest goes in halves, in case it was too much for one call. What a store
         that was closed cannot write any more is lost.
         """
+        time = asyncio.get_running_loop().time
         left = list(batch)
         settled: list[Settled] = []
         most = size = len(left)
         is_unsure = False
         while left:
             try:
+                began = time()
                 answers = await self._store.settle([(d.lease, d.outcome) for d in left[:size]])
+                if self._instruments is not None:
+                    self._instruments.settling(time() - began)
                 if is_unsure:
                     answers = [
                         await self._sure(delivery, answer)

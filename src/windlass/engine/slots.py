@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -177,6 +177,19 @@ class Slots:
                 count -= 1
         if count and self._buffer:
             self.asks.satisfy(self._buffer[0])
+
+    # ── `observe.instruments.Load`, for any thread ──
+
+    def busy_slots(self) -> int:
+        return self.running
+
+    def idle_slots(self) -> int:
+        return max(0, self.count - self.running)
+
+    def in_flight(self) -> Mapping[str, int]:
+        """How many jobs of each task run."""
+        deliveries = list(self._in_hand.values())
+        return Counter(d.lease.task for d in deliveries if d.started_at and not d.is_over)
 
     def hand_back(self, older_than: float = 0.0) -> int:
         """Return buffered jobs that have waited longer than `older_than` seconds."""
@@ -368,6 +381,7 @@ class Slots:
             pace, took = self.pace, now - started
             self.pace = took if pace is None else pace + (took - pace) * 0.2
             delivery.outcome = outcome
+            delivery.ended_at = now
             delivery.is_over = True
             ended.append(delivery)
             if lease.queue is not None:
@@ -504,6 +518,7 @@ class Slots:
 
     def _end(self, delivery: Delivery, outcome: Outcome) -> None:
         delivery.task = None
+        delivery.ended_at = self._loop.time()
         delivery.is_over = True
         self._settler.add(delivery, outcome)
 

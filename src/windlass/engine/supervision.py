@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from windlass.clock import Clock
 from windlass.engine.engine import Engine, EngineOptions
@@ -25,6 +25,9 @@ from windlass.observe.events import Events
 from windlass.observe.logs import Scoped, scoped
 from windlass.store.port import Listening, WorkStore
 from windlass.tasks.context import Producer
+
+if TYPE_CHECKING:
+    from windlass.observe.instruments import Instruments
 
 
 class ClosableHandler(EngineHandler, Protocol):
@@ -65,6 +68,7 @@ class Supervision:
         events: Events,
         logger: logging.Logger,
         clock: Clock,
+        instruments: Instruments | None = None,
     ) -> None:
         """`label` is the field of that name in this worker's log records."""
         self.events = events
@@ -75,6 +79,7 @@ class Supervision:
         self._root_logger = logger
         self._logger: Scoped = scoped(logger, label, worker_id=worker_id)
         self._clock = clock
+        self._instruments = instruments
         self._engine: Engine | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -117,6 +122,7 @@ class Supervision:
                 keeper_on_loop=getattr(self._clock, "is_virtual", False),
                 listening=listening,
                 scheduling=scheduling,
+                instruments=self._instruments,
             )
             await engine.start()
         except BaseException:

@@ -18,8 +18,8 @@ import click
 from windlass.cli.base import Command, CommandFailed
 
 NAMES = (
-    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "chains", "stream"),
-    *("backlog", "latency", "held-snapshot", "idle", "startup"),
+    *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "metrics"),
+    *("chains", "stream", "backlog", "latency", "held-snapshot", "idle", "startup"),
 )
 KINDS = ("future", "foreign", "stuck", "dead", "queues")
 _SERVER_ONLY = "held-snapshot"

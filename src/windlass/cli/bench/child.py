@@ -25,6 +25,7 @@ from windlass import App, Context
 from windlass.cli.bench.limit import open_limit
 from windlass.cli.bench.limit_chains import open_chain_limit
 from windlass.cli.bench.site import Address
+from windlass.observe.instruments import Instruments
 
 ENVIRONMENT = "WINDLASS_BENCH"
 _TELL_EVERY = 0.005
@@ -55,6 +56,7 @@ class Orders(msgspec.Struct, frozen=True):
     """Of a stream: how many there are, so that the last one is told."""
     seconds: float = 1.0
     times_claims: bool = False
+    counts_metrics: bool = False
     chains: bool = False
     stream: StreamTarget | None = None
 
@@ -103,6 +105,8 @@ def _add_chain_tasks(app: App) -> None:
 async def work(orders: Orders) -> None:
     """Run no-op jobs, or `mark` jobs that tell when they started."""
     app = make_app(orders.address, chains=orders.chains)
+    if orders.counts_metrics:
+        app.instruments = Instruments()
     claims: list[float] = []
     if orders.times_claims:
         _time_claims(app, claims)

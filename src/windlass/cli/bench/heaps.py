@@ -93,6 +93,19 @@ async def tenants(run: Run) -> dict[str, Any]:
     return beside_clean("tenants", lowest, clean, found, tenants=count)
 
 
+async def metrics(run: Run) -> dict[str, Any]:
+    """A drain by workers that count their metrics, beside one by workers that do not."""
+    lowest: list[Measured] = []
+    clean: list[Measured] = []
+    found: list[Measured] = []
+    for _ in rounds(run, "metrics"):
+        lowest.append(await bare_drain(run))
+        clean.append(await drain(run, run.site.fresh("own")))
+        found.append(await drain(run, run.site.fresh("own"), counts=True))
+    cpu = result("", list(zip(clean, clean, strict=True)))["cpu_us_per_job"]
+    return beside_clean("metrics", lowest, clean, found, clean_cpu_us_per_job=cpu)
+
+
 def _queues(run: Run, jobs_per_queue: int) -> int:
     return max(1, run.jobs // jobs_per_queue)
 

@@ -181,15 +181,17 @@ async def drain(
     address: Address,
     queue: Callable[[int], str] | None = None,
     tenants: Sequence[str | None] = (None,),
+    *,
+    counts: bool = False,
 ) -> Measured:
-    """Add as many jobs for each tenant, then let worker processes run them. What else is there must
-    stay."""
+    """Add as many jobs for each tenant, then let worker processes run them, which count metrics or
+    not. What else is there must stay."""
     async with make_app(address) as app:
         before = await total(app)
         for tenant in tenants:
             await load(app, run.jobs // len(tenants), queue, tenant)
         run.site.tidy(address)
-        measured, _ = await timed(run, "work", Orders(address))
+        measured, _ = await timed(run, "work", Orders(address, counts_metrics=counts))
         await check(app, before)
     return measured
 

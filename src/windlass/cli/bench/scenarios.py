@@ -19,6 +19,7 @@ SCENARIOS: dict[str, Callable[[Run], Awaitable[Entry | list[Entry]]]] = {
     "cycle": busy.cycle,
     "serial": heaps.serial,
     "tenants": heaps.tenants,
+    "metrics": heaps.metrics,
     "chains": chains.chains,
     "stream": stream.stream,
     "backlog": heaps.backlog,
