@@ -53,7 +53,7 @@ SETTINGS: dict[str, str] = {
     "shared_buffers": "64MB",
     "wal_level": "replica",
     "max_wal_senders": "5",
-    "log_line_prefix": "%m [%p] ",
+    "log_line_prefix": "%m [%p] %b ",
     "log_lock_waits": "on",
     "deadlock_timeout": "200ms",
     "timezone": "UTC",
