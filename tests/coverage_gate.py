@@ -18,7 +18,6 @@ LEAST = 95.0
 
 LEAST_OF_YOUNG = {
     "windlass.server.streams": 90.0,
-    "windlass.stores.remote": 90.0,
 }
 """What is new and not yet reached as far; these only go up, until they are gone."""
 

@@ -4,14 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
+from typing import Any
 
-from windlass.errors import OutcomeUnknownError, StoreUnavailableError, WindlassError
+import msgspec
+
+from windlass.errors import (
+    OutcomeUnknownError,
+    StoreError,
+    StoreUnavailableError,
+    WindlassError,
+)
 from windlass.wire.calls import Verb
 
 CALL_LIMIT = 30.0
 """Seconds a call may take."""
 PATIENCE = 10.0
 """Seconds for which a call that was lost, and may be made again, waits for a connection."""
+
+
+def read_answer(verb: Verb, answer: bytes, server: str) -> Any:
+    """What a server has answered. StoreError where that cannot be read, and OutcomeUnknownError if
+    the call may have changed something."""
+    try:
+        return verb.decode_answer(answer)
+    except msgspec.MsgspecError as error:
+        why = f"{server} answers {verb.name} with what cannot be read (another version?): {error}"
+        if verb.repeats:
+            raise StoreError(why) from error
+        raise OutcomeUnknownError(f"{why}; {verb.name} may have happened") from error
+
+
+async def until_over(call: Future[bytes]) -> None:
+    """Return when a call was answered, or has failed. Its error is for its caller alone."""
+    over = asyncio.wrap_future(call)
+    over.add_done_callback(lambda done: done.cancelled() or done.exception())
+    await asyncio.wait([over])
 
 
 class CallUnderWay:

@@ -102,10 +102,6 @@ class Channel:
         """When the last byte came, by the loop's clock."""
         return self._stream.heard_at if self._stream is not None else 0.0
 
-    def ping(self) -> None:
-        if self._stream is not None:
-            self._stream.ping()
-
     def send(self, waiting: deque[CallUnderWay]) -> None:
         """Send calls from the front of `waiting`, as long as the stream takes them."""
         while waiting and self.is_free:

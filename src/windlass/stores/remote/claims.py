@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 
 import msgspec
 
-from windlass.errors import OutcomeUnknownError, StoreClosedError, StoreError
+from windlass.errors import OutcomeUnknownError, StoreClosedError, StoreError, WindlassError
 from windlass.store.records import RELEASE, ClaimRequest, Lease, Renewal
+from windlass.stores.remote.call import read_answer, until_over
 from windlass.stores.remote.link import Link
 from windlass.stores.remote.workers import KnownWorkers
 from windlass.wire import calls
@@ -45,14 +46,13 @@ class Claims:
         self._under_way[call] = base
         call.add_done_callback(lambda done: self._under_way.pop(done, None))
         try:
-            answer = await asyncio.shield(asyncio.wrap_future(call))
+            leases = self._read(await asyncio.shield(asyncio.wrap_future(call)))
         except asyncio.CancelledError:
             call.add_done_callback(lambda done: self._hand_back(done, request, name))
             raise
         except OutcomeUnknownError:
             self._lost(request, name)
             raise
-        leases: list[Held] = _CLAIM.decode_answer(answer)
         self._workers.took(base, leases)
         if self._workers.name(base) != name:
             # Another claim was lost meanwhile, and with it the lease of this name.
@@ -62,16 +62,24 @@ class Claims:
     async def ended(self, base: str) -> None:
         """Return when no claim of this worker is under way, also none whose caller is gone."""
         while left := [call for call, worker in tuple(self._under_way.items()) if worker == base]:
-            await asyncio.wait([asyncio.wrap_future(call) for call in left])
+            await until_over(left[0])
 
     def _hand_back(self, done: Future[bytes], request: ClaimRequest, name: str) -> None:
         """In the link's thread: no slot will run these."""
-        if done.cancelled() or isinstance(done.exception(), OutcomeUnknownError):
+        try:
+            released = [ended(lease, RELEASE) for lease in self._read(done.result())]
+        except (CancelledError, OutcomeUnknownError):
             self._lost(request, name)
-        elif done.exception() is None and (leases := _CLAIM.decode_answer(done.result())):
-            released = [ended(lease, RELEASE) for lease in leases]
-            with contextlib.suppress(StoreError):
-                self._link.call("settle", calls.Settle(settlements=released))
+        except WindlassError:
+            return  # it took nothing
+        else:
+            if released:
+                with contextlib.suppress(StoreError):
+                    self._link.call("settle", calls.Settle(settlements=released))
+
+    def _read(self, answer: bytes) -> list[Held]:
+        leases: list[Held] = read_answer(_CLAIM, answer, self._link.address.name)
+        return leases
 
     # ── lost answers ──
 
@@ -112,5 +120,5 @@ class Claims:
 
     async def _renew(self, asked: calls.Renew) -> Renewal:
         answer = await asyncio.wrap_future(self._link.call("renew", asked))
-        renewal: Renewal = _RENEW.decode_answer(answer)
+        renewal: Renewal = read_answer(_RENEW, answer, self._link.address.name)
         return renewal

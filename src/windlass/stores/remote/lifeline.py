@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from windlass.errors import StoreClosedError, StoreUnavailableError
 from windlass.store.records import Lease, Renewal
+from windlass.stores.remote.call import read_answer
 from windlass.stores.remote.link import Link
 from windlass.stores.remote.workers import KnownWorkers
 from windlass.wire import calls
@@ -17,7 +18,6 @@ _MOST = 10.0
 """Seconds a call may take at most, however long the lease is."""
 _SLACK = 1.0
 """Seconds that the link has to say that a call's time is over."""
-_decode = VERBS["renew"].decode_answer
 
 
 class RemoteLifeline:
@@ -75,7 +75,7 @@ class RemoteLifeline:
         finally:
             for future in futures:
                 future.cancel()
-        renewal: Renewal = _decode(answers[0])
+        renewal: Renewal = read_answer(VERBS[verb], answers[0], self._link.address.name)
         return renewal
 
     def _limit(self) -> float:

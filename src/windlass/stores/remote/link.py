@@ -27,8 +27,9 @@ from concurrent.futures import Future
 from typing import Any
 
 from windlass.errors import ConfigError, StoreClosedError, StoreError, StoreUnavailableError
+from windlass.store.records import Capabilities
 from windlass.stores.remote.address import ServerAddress
-from windlass.stores.remote.call import CALL_LIMIT, PATIENCE, CallUnderWay
+from windlass.stores.remote.call import CALL_LIMIT, PATIENCE, CallUnderWay, read_answer, until_over
 from windlass.stores.remote.channel import Channel, Told
 from windlass.stores.remote.stream import MOST_MESSAGE
 from windlass.stores.remote.subscribers import Subscribers
@@ -71,11 +72,13 @@ class Link:
 
     # ── life; from any thread but the link's ──
 
-    def open(self) -> bytes:
+    def open(self) -> Capabilities:
         """Connect; what the server says it can do. Raises what is in the way."""
         self._thread.start()
         try:
-            return asyncio.run_coroutine_threadsafe(self._first(), self._loop).result()
+            described = asyncio.run_coroutine_threadsafe(self._first(), self._loop).result()
+            can: Capabilities = read_answer(VERBS["describe"], described, self.address.name)
+            return can
         except BaseException:
             self.close()
             raise
@@ -304,7 +307,7 @@ class Link:
             left = [call for call in pending if not call.is_done]
             if not left:
                 return
-            await asyncio.wait([asyncio.wrap_future(left[0].future)])
+            await until_over(left[0].future)
 
     def _close_waiting(self) -> None:
         for call in self._waiting:

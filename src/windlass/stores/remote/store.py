@@ -34,6 +34,7 @@ from windlass.store.records import (
 )
 from windlass.store.schedules import Fired, KnownSchedule
 from windlass.stores.remote.address import ServerAddress
+from windlass.stores.remote.call import read_answer
 from windlass.stores.remote.claims import Claims
 from windlass.stores.remote.lifeline import RemoteLifeline
 from windlass.stores.remote.link import MOST_ARGUMENTS, Link
@@ -64,11 +65,11 @@ class RemoteStore:
             return
         self._address.tls()  # refuses files that cannot be used
         link = Link(self._address, f"{socket.gethostname()}-{os.getpid()}", self._subscribers)
-        described = await asyncio.to_thread(link.open)
+        capabilities = await asyncio.to_thread(link.open)
         if self._link is not None:
             await asyncio.to_thread(link.close)  # two have opened it at once
             return
-        self.capabilities = VERBS["describe"].decode_answer(described)
+        self.capabilities = capabilities
         self._link, self._claims = link, Claims(link, self._workers)
 
     async def close(self) -> None:
@@ -84,8 +85,9 @@ class RemoteStore:
         return self._link
 
     async def _call(self, verb: str, arguments: calls.Arguments | bytes = b"{}") -> Any:
-        answer = await asyncio.wrap_future(self.link.call(verb, arguments))
-        return VERBS[verb].decode_answer(answer)
+        link = self.link
+        answer = await asyncio.wrap_future(link.call(verb, arguments))
+        return read_answer(VERBS[verb], answer, link.address.name)
 
     async def now(self) -> int:
         now: int = await self._call("now")

@@ -35,6 +35,7 @@ LAST_BYTES = 1.0
 _PREFIX = struct.Struct(">BI")
 _PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00windlass"
 _CANCEL = 8
+_UNKNOWN = 2
 _REFUSALS = {
     7: "does not permit this",
     12: "has no streams for workers; is it a Windlass server, and of this version?",
@@ -209,7 +210,8 @@ class GrpcStream(asyncio.Protocol):
             )
 
     def _on_end(self, trailers: dict[bytes, bytes]) -> None:
-        status = int(trailers.get(b"grpc-status", b"14"))
+        text = trailers.get(b"grpc-status", b"14")
+        status = int(text) if text.isdigit() else _UNKNOWN
         said = unquote(trailers.get(b"grpc-message", b"").decode(errors="replace"))
         detail = f": {said}" if said else ""
         if status in _REFUSALS:
