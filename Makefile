@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PEERS  := .venv-bench
 PEERS_READY := $(PEERS)/.ready
 
-TESTS := tests/unit tests/contract tests/engine tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/upgrade tests/server tests/remote tests/postgres
+TESTS := tests/unit tests/contract tests/engine tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/upgrade tests/server tests/dashboard tests/remote tests/postgres
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check lint format cover pythons simulate machines mutation fuzz soak bench bench-quick clean

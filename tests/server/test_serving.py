@@ -106,7 +106,7 @@ def test_insecure_serves_all_and_warns() -> None:
 
 def test_with_a_token_it_serves_other_machines() -> None:
     said = start_and_stop(bind="0.0.0.0:0", grpc_bind="0.0.0.0:0", token=True)
-    assert len(said) == 1 and "streams on 0.0.0.0:" in said[0]
+    assert len(said) == 2 and "streams on 0.0.0.0:" in said[0] and "dashboard" in said[1]
 
 
 def test_an_app_of_one_tenant_is_not_served() -> None:

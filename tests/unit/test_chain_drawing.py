@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from windlass import App, Chain
-from windlass.cli.chains import gathering
 from windlass.cli.chains.drawing import draw
-from windlass.cli.chains.gathering import Tree, choose, gather
 from windlass.cli.values import parse_seconds
+from windlass.client import chain_trees
+from windlass.client.chain_trees import Tree, choose, gather
 from windlass.errors import DurationError
 
 
@@ -54,7 +54,7 @@ def test_a_diamond_is_drawn_once_and_pointed_to() -> None:
 
 
 def test_a_large_tree_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "MOST_CHAINS", 3)
+    monkeypatch.setattr(chain_trees, "MOST_CHAINS", 3)
     lines = drawn((), (1,), (2,), (3,), (4,), show=5)
     assert [line.strip("└─ ").split("  ")[0] for line in lines] == [
         *("chain 5", "job 5", "chain 4", "job 4", "chain 3", "job 3", "chain 2"),

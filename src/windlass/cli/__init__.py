@@ -13,6 +13,7 @@ from windlass.cli.lazy import LazyGroup
 COMMANDS = {
     "run": "Work on jobs until stopped.",
     "serve": "Serve the jobs to programs in any language.",
+    "dashboard": "See and change the jobs in a browser.",
     "token": "Make, list and revoke the tokens of a server.",
     "add": "Add one job, or a file of jobs.",
     "jobs": "List, show and change jobs.",

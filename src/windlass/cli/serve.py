@@ -28,6 +28,7 @@ from windlass.server.settings import (
     DEFAULT_GRPC_BIND,
     DEFAULT_KEEP,
     Address,
+    Dashboard,
     ServeSettings,
     make_settings,
 )
@@ -53,6 +54,7 @@ _SETTINGS = (
     "grace",
     "keep",
     "rate",
+    "dashboard",
 )
 
 
@@ -134,11 +136,19 @@ _SETTINGS = (
     metavar="SECONDS",
     help="How long a stop takes results.  [default: 25]",
 )
+@click.option(
+    "--dashboard",
+    type=click.Choice([choice.value for choice in Dashboard]),
+    default=Dashboard.ON.value,
+    show_default=True,
+    help="Pages in a browser, on the port of REST; read-only ones change nothing.",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="[default: text]")
 @log_level_option(expose_value=True)
 @click.pass_context
 def serve(ctx: click.Context, /, **options: Any) -> None:
-    """Serve the jobs to programs in any language, by REST and by gRPC streams.
+    """Serve the jobs to programs in any language, by REST and by gRPC streams, and to people by the
+    dashboard.
 
     Callers show a token, which windlass token create makes. As long as there is none, the server
     answers programs of this machine only, and takes each for an admin.

@@ -2,7 +2,8 @@
 
 `prepare` checks what callers ask for, `client` has the verbs, `blocking` has the same verbs for
 code without an event loop, which it runs in the loop of a `portal`. `filters` and `schedules`
-translate between the words of operators and the store's records.
+translate between the words of operators and the store's records; `chain_trees` gathers what is
+drawn of a chain.
 """
 
 from windlass.client.blocking import JoinedSyncClient, SyncClient

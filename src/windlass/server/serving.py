@@ -30,14 +30,14 @@ from windlass.server.calls import open_calls
 from windlass.server.jwks import KeyCache, source_of
 from windlass.server.jwt import Verifier
 from windlass.server.peers import is_loopback
-from windlass.server.rest import make_app
 from windlass.server.rest_port import RestPort
 from windlass.server.service import Service
-from windlass.server.settings import Address, ServeSettings
+from windlass.server.settings import Address, Dashboard, ServeSettings
 from windlass.server.sockets import address_of
 from windlass.server.streams import StreamServer, Works, open_works, start
 from windlass.server.tls import server_context
 from windlass.server.upkeep import Upkeep
+from windlass.server.web import make_web
 
 _LAST_WRITES = 5.0
 """Seconds after the grace that the database has for what was said last and what is handed back."""
@@ -98,7 +98,7 @@ class Serving:
             at = self._streams_address
             streams = await start(self._service, at.host, at.port, self._tls[1], works=works)
             stack.push_async_callback(self._briefly, streams.close)
-            rest = RestPort(make_app(self._service), self._tls[0])
+            rest = RestPort(make_web(self._service), self._tls[0])
             await rest.start(self._rest_socket)
             stack.push_async_callback(rest.stop, 0.0)
             self._signals.install()
@@ -145,6 +145,8 @@ class Serving:
             rest,
             Address(self._streams_address.host, streams_port),
         )
+        if self._settings.dashboard is not Dashboard.OFF:
+            self._logger.info("the dashboard is at %s://%s/", scheme, rest)
 
     async def _tell_of_strangers(self) -> None:
         """Say whom the server takes for an admin without a token."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,14 @@ DEFAULT_BIND = "127.0.0.1:8080"
 DEFAULT_GRPC_BIND = "127.0.0.1:9091"
 DEFAULT_KEEP = 24 * 3600.0
 DEFAULT_GRACE = 25.0
+
+
+class Dashboard(StrEnum):
+    """Whether the port of REST shows pages, and whether these change anything."""
+
+    ON = "on"
+    READ_ONLY = "read-only"
+    OFF = "off"
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -60,6 +69,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     app's setting, or a day."""
     rate: float | None = None
     """Calls per second and token, in each process; None is any number."""
+    dashboard: Dashboard = Dashboard.ON
 
 
 def make_settings(**given: Any) -> ServeSettings:
@@ -68,6 +78,7 @@ def make_settings(**given: Any) -> ServeSettings:
     for name in ("bind", "grpc_bind"):
         if isinstance(given.get(name), str):
             given[name] = parse_address(given[name], _flag(name))
+    given["dashboard"] = Dashboard(given.get("dashboard", Dashboard.ON))
     given["webhook_allow"] = tuple(map(_network, given.get("webhook_allow", ())))
     settings = ServeSettings(**given)
     _check_numbers(settings)

@@ -1,9 +1,8 @@
 """`windlass chains`: look at chains and change them.
 
-looking    list, and show: a chain as a tree
-gathering  what `show` draws, read through the client and bounded
-drawing    the tree, line by line
-changing   complete, cancel, retry, delete
+looking   list, and show: a chain as a tree
+drawing   the tree, line by line
+changing  complete, cancel, retry, delete
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from windlass.cli.chains.gathering import ChainNode, JobNode, Tree, is_deleted
 from windlass.cli.output import instant, plural, styled_state
+from windlass.client.chain_trees import ChainNode, JobNode, Tree, is_deleted
 from windlass.model.chain import ChainState
 from windlass.model.job import Job, JobState
 

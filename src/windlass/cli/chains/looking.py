@@ -9,9 +9,9 @@ import click
 from windlass.app import App
 from windlass.cli.base import Command, CommandFailed
 from windlass.cli.chains.drawing import draw
-from windlass.cli.chains.gathering import Tree, gather
 from windlass.cli.output import instant, print_json, print_table, say
 from windlass.cli.place import Place, jobs_database, json_option
+from windlass.client.chain_trees import Tree, gather
 from windlass.model.chain import Chain, ChainState
 
 _HEADER = ("ID", "STATE", "TASK", "JOBS", "KEY", "CURRENT JOB", "CREATED AT", "ENDED AT", "ERROR")

@@ -1,4 +1,4 @@
-"""What `windlass chains show` draws: a chain, its stored jobs, the chains they named, and so on.
+"""What is drawn of a chain: its stored jobs, the chains they named, the jobs of these, and so on.
 
 No chain waits for itself, so the tree ends; the limits here are for large ones. A chain that is met
 again is not gathered again.
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.client import Client
+from windlass.client.client import Client
 from windlass.model.chain import Chain, ChainState
 from windlass.model.job import Job
 
@@ -54,8 +54,23 @@ async def gather(client: Client, chain_id: int) -> Tree | None:
     if chain is None:
         return None
     tree = Tree(chain)
-    seen = {chain.id}
-    todo: deque[ChainNode] = deque([tree])
+    await _look_below(client, deque([tree]), {chain.id})
+    tree.waiting = await client.blocked_jobs(chain_id)
+    return tree
+
+
+async def gather_job(client: Client, job: Job) -> JobNode:
+    """A job that is in no chain, with the trees of the chains that it named."""
+    node = await _named(client, job)
+    todo: deque[ChainNode] = deque()
+    seen: set[int] = set()
+    _note(node, todo, seen)
+    await _look_below(client, todo, seen)
+    return node
+
+
+async def _look_below(client: Client, todo: deque[ChainNode], seen: set[int]) -> None:
+    """Add their jobs to these chains, and to those that the jobs named, and so on."""
     looked = 0
     while todo:
         node = todo.popleft()
@@ -66,14 +81,17 @@ async def gather(client: Client, chain_id: int) -> Tree | None:
         for job in await client.chain_jobs(node.chain.id):
             below = await _named(client, job)
             node.jobs.append(below)
-            for blocker in below.blockers:
-                if blocker.chain.id in seen:
-                    blocker.is_repeated = True
-                elif not is_deleted(blocker.chain):
-                    seen.add(blocker.chain.id)
-                    todo.append(blocker)
-    tree.waiting = await client.blocked_jobs(chain_id)
-    return tree
+            _note(below, todo, seen)
+
+
+def _note(node: JobNode, todo: deque[ChainNode], seen: set[int]) -> None:
+    """The chains that a job named are looked into once, wherever they are met."""
+    for blocker in node.blockers:
+        if blocker.chain.id in seen:
+            blocker.is_repeated = True
+        elif not is_deleted(blocker.chain):
+            seen.add(blocker.chain.id)
+            todo.append(blocker)
 
 
 async def _named(client: Client, job: Job) -> JobNode:
