@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zttp
 
 from tests.patience import PATIENCE
 from tests.remote.serving import ADMIN, Serving, serving
@@ -360,6 +361,20 @@ def test_a_token_that_is_not_known_is_refused_and_not_shown(served: Serving) -> 
         assert text not in f"{refused.value!r} {served.address(text)!r}"
 
     asyncio.run(main())
+
+
+def test_the_server_may_send_a_whole_answer_before_it_is_read() -> None:
+    """zttp's own windows are as small as HTTP/2 begins with."""
+    client = zttp.Connection(zttp.CLIENT, zttp.HTTP2)
+    client.initiate_connection()
+    server = zttp.Connection(zttp.SERVER, zttp.HTTP2)
+    server.receive_data(client.data_to_send() + remote_stream.WINDOWS)
+    client.send_request(b"POST", b"/", b"2", [(b"host", b"h")])
+    server.receive_data(client.data_to_send())
+    while server.next_event() is not zttp.NEED_DATA:
+        pass
+    assert server.stream(1).send_window == remote_stream.WINDOW
+    assert server.send_window > remote_stream.WINDOW
 
 
 def test_where_no_server_is_the_error_is_temporary() -> None:

@@ -340,7 +340,7 @@ def test_calls_wait_for_a_server_that_reads_slowly() -> None:
             counting = asyncio.ensure_future(store.counts())
             await asyncio.sleep(0)
             assert not any(task.done() for task in (*adding, counting))
-            server.answers.update(enqueue=[b"[]"], counts=[b"{}"])
+            server.answers.update(enqueue=[b"[[]]"], counts=[b"{}"])
             connection.transport.resume_reading()
             assert await asyncio.gather(*adding, counting) == [[], [], {}]
             assert server.verbs()[-3:] == ["enqueue", "enqueue", "counts"]

@@ -608,6 +608,32 @@ async def _adds_as_admin(served: Serving, text: str) -> None:
 
 
 @_each
+async def test_the_answer_to_an_addition_is_the_job_as_it_is_stored(served: Serving) -> None:
+    """A client builds it from its own request, the ids and the instant."""
+    store = served.remote(_text(served, Role.WORKER))
+    await store.open()
+    new = [
+        NewJob("t", '{"n":1}'),
+        NewJob("t", '{"n":2}'),
+        NewJob("t", "[3]", tenant=MINE, delay=60_000_000),
+        NewJob("u", run_at=4_000_000_000_000_000, priority=3, flags=("a",), meta='{"b":1}'),
+        NewJob("u", queue="q", is_strict=1, max_attempts=2, keep=30.0),
+    ]
+    try:
+        added = await store.enqueue(new)
+        assert added == [await served.store.get(job.id) for job in added]
+        assert {job.tenant for job in added} == {MINE}
+        assert [job.tenant for job in new] == ["", "", MINE, "", ""], "a request is not changed"
+        [keyed] = await store.enqueue([NewJob("t", key="k")])
+        assert keyed == await served.store.get(keyed.id)
+        [chain] = await store.start_chains([NewChain(job=NewJob("t"))])
+        [waiting] = await store.enqueue([NewJob("t", blockers=(chain.id,))])
+        assert waiting == await served.store.get(waiting.id)
+    finally:
+        await store.close()
+
+
+@_each
 async def test_a_page_has_at_least_one_place(served: Serving) -> None:
     store = served.remote(_text(served, Role.WORKER))
     await store.open()
@@ -634,7 +660,7 @@ def test_jwts_for_other_tasks_prove_no_lease_of_each_other() -> None:
     assert len({each.worker("w") for each in (a, both, every)}) == 3
     for task, is_good in (("a", True), ("b", False)):
         held = replace(calls.slim(_lease(tenant="")), task=task)
-        held.seal = a._seal(replace(held, worker=a.worker("w")))
+        held.seal = a._seal(replace(held, worker=a.worker("w"))).decode()
         assert (a.take_back(held) is not None) is is_good
 
 

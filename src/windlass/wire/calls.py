@@ -14,6 +14,7 @@ not known.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -57,25 +58,9 @@ NO_CALLS = ("open", "close", "capabilities", "lifeline")
 
 
 class Held(Lease, array_like=True, kw_only=True, gc=False):
-    """A lease as it crosses. The seal covers all but what `slim` takes away."""
+    """A lease as it crosses. The seal covers what `proof` tells."""
 
     seal: str = ""
-
-
-_LEASE = Lease.__struct_fields__
-
-
-def held(lease: Lease) -> Held:
-    """The lease with a place for a seal."""
-    if isinstance(lease, Held):
-        return lease
-    return Held(**{name: getattr(lease, name) for name in _LEASE})
-
-
-def slim(lease: Lease) -> Held:
-    """What proves a lease, without what no verb about leases reads, and what its holder may have
-    written into it: it crosses once a second."""
-    return msgspec.structs.replace(held(lease), **_NOT_READ)
 
 
 _NOT_READ: dict[str, Any] = {
@@ -91,6 +76,26 @@ _NOT_READ: dict[str, Any] = {
     "last_error": None,
     "blockers": None,
 }
+"""What no verb about leases reads, and what would be sent there instead."""
+
+_PROVED = tuple(name for name in Lease.__struct_fields__ if name not in _NOT_READ)
+
+proof: Callable[[Lease], tuple[Any, ...]] = attrgetter(*_PROVED)
+"""What a verb may learn from a lease about its delivery."""
+
+
+def slim(lease: Lease) -> Held:
+    """What proves a lease, without what no verb about leases reads, and what its holder may have
+    written into it: it crosses once a second."""
+    if not isinstance(lease, Held):
+        lease = Held(**{name: getattr(lease, name) for name in _PROVED}, **_NOT_READ)
+    return msgspec.structs.replace(lease, **_NOT_READ)
+
+
+def sealed(lease: Lease, seal: bytes) -> msgspec.Raw:
+    """The lease as a `Held` with this seal is written. A `Held` is a list that ends with the seal,
+    so that none has to be made."""
+    return msgspec.Raw(b'%b,"%b"]' % (encode(lease)[:-1], seal))
 
 
 class Ended(msgspec.Struct, array_like=True):
@@ -115,16 +120,16 @@ class Ended(msgspec.Struct, array_like=True):
 
 
 def ended(lease: Lease, outcome: Outcome) -> Ended:
-    proof = slim(lease)
+    held = slim(lease)
     match outcome:
         case Complete():
-            return Ended(proof, "complete", None if outcome == COMPLETE else outcome)
+            return Ended(held, "complete", None if outcome == COMPLETE else outcome)
         case Fail():
-            return Ended(proof, "fail", None, outcome)
+            return Ended(held, "fail", None, outcome)
         case Release():
-            return Ended(proof, "release")
+            return Ended(held, "release")
         case _:
-            return Ended(proof, "cancel")
+            return Ended(held, "cancel")
 
 
 # ── arguments ───────────────────────────────────────────────────────────────────────────────
@@ -235,6 +240,16 @@ class DeleteChains(Arguments):
 
 class Enqueue(Arguments):
     jobs: list[NewJob]
+
+
+class Enqueued(msgspec.Struct, array_like=True):
+    """What became of a request to add jobs. Where each is a new one, its id, the instant, and the
+    tenant of those that name none say everything; else they cross as they are."""
+
+    jobs: list[Job] | None = None
+    ids: list[int] = []
+    at: int = 0
+    tenant: str = DEFAULT_TENANT
 
 
 class Register(Arguments):
@@ -352,7 +367,7 @@ _ONCE: dict[str, tuple[type[Arguments], Any]] = {
     "reap": (Reap, Reaped),
     "promote": (Limit, int),
     "prune": (Prune, int),
-    "enqueue": (Enqueue, _Jobs),
+    "enqueue": (Enqueue, Enqueued),
     "start_chains": (StartChains, _Chains),
     "fire": (Fire, Fired),
     "resume_schedule": (OneSchedule, KnownSchedule | None),

@@ -14,6 +14,7 @@ An admin asks as it likes, and its workers are called as it says.
 from __future__ import annotations
 
 import hmac
+from binascii import hexlify
 from collections.abc import Sequence
 from hashlib import blake2b
 
@@ -26,7 +27,7 @@ from windlass.server.calls.refusals import Refused
 from windlass.server.identity import Identity, Power, claimable
 from windlass.server.visible import SUFFIX, may_read, readable, seen_chain
 from windlass.store.records import Lease
-from windlass.wire.calls import Held, encode, held, slim
+from windlass.wire.calls import Held, encode, proof, sealed, slim
 
 MOST_NAME = 900
 """Characters of a worker's name, which gets a suffix."""
@@ -38,7 +39,7 @@ class Caller:
     def __init__(self, identity: Identity, secret: bytes) -> None:
         self.identity = identity
         self.is_admin = identity.is_admin
-        self._secret = secret
+        self._sealing = blake2b(key=secret, digest_size=16)
         kind = "jwt" if identity.digest is None else "token"
         # JWTs may share a name: what one is for tells apart those that may not settle the same.
         of = f" {sorted(identity.tasks)}" if identity.digest is None and identity.tasks else ""
@@ -138,9 +139,8 @@ class Caller:
 
     def hand_out(self, lease: Lease) -> msgspec.Raw:
         """The lease as it crosses, sealed."""
-        shown = replace(held(lease), worker=self.shown(lease.worker))
-        shown.seal = self._seal(slim(lease))
-        return msgspec.Raw(encode(shown))
+        seal = self._seal(lease)
+        return sealed(replace(lease, worker=self.shown(lease.worker)), seal)
 
     def take_back(self, lease: Held) -> Held | None:
         """The lease as the store knows it; None unless it was handed out to this caller, and is of
@@ -148,15 +148,16 @@ class Caller:
         tasks = self.identity.tasks
         if tasks is not None and not self.is_admin and lease.task not in tasks:
             return None
-        proof = slim(lease)
-        proof.worker = lease.worker + self.suffix
-        if self.is_admin or hmac.compare_digest(lease.seal.encode(), self._seal(proof).encode()):
-            return proof
-        return None
+        known = slim(lease)
+        if self.suffix:
+            known.worker += self.suffix
+        is_good = self.is_admin or hmac.compare_digest(lease.seal.encode(), self._seal(known))
+        return known if is_good else None
 
-    def _seal(self, proof: Held) -> str:
-        proof.seal = ""
-        return blake2b(encode(proof), key=self._secret, digest_size=16).hexdigest()
+    def _seal(self, lease: Lease) -> bytes:
+        seal = self._sealing.copy()
+        seal.update(encode(proof(lease)))
+        return hexlify(seal.digest())
 
 
 def _mark(text: str) -> str:

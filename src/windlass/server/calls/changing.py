@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from windlass.clock import to_micros
 from windlass.model import names
 from windlass.model.chain import Chain
 from windlass.model.job import Job
@@ -18,17 +19,21 @@ from windlass.wire import calls
 # ── adding ──
 
 
-async def enqueue(desk: Desk, asked: calls.Enqueue) -> list[Job]:
+async def enqueue(desk: Desk, asked: calls.Enqueue) -> calls.Enqueued:
     desk.checks.jobs(asked.jobs, desk.caller)
     if not asked.jobs:
-        return []
+        return calls.Enqueued()
     await visible.require_own(desk.caller.identity, desk.store, asked.jobs)
     if all(new.key is None for new in asked.jobs):
         added: Sequence[Job] = await desk.writers.jobs.add(asked.jobs)
+        instants = {job.created_at for job in added}
+        if len(instants) == 1 and not any(new.blockers for new in asked.jobs):
+            at = to_micros(instants.pop())
+            return calls.Enqueued(None, [job.id for job in added], at, desk.caller.own(None))
     else:  # an open transaction may hold a key, and only the call that adds it should wait
         added = await desk.store.enqueue(asked.jobs)
     shown = visible.added(desk.caller.identity, asked.jobs, added)
-    return [desk.caller.job(job) for job in shown]
+    return calls.Enqueued([desk.caller.job(job) for job in shown])
 
 
 async def start_chains(desk: Desk, asked: calls.StartChains) -> list[Chain[Any]]:

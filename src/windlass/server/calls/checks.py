@@ -17,6 +17,7 @@ from windlass.model import names
 from windlass.model import payload as payloads
 from windlass.model.outcome import clip
 from windlass.server.calls.caller import Caller
+from windlass.store.fresh import alike
 from windlass.store.records import Complete, Fail, NewChain, NewJob, Note, Outcome
 from windlass.store.webhooks import address_of
 from windlass.tasks.context import MAX_ENTRY
@@ -33,9 +34,18 @@ class JobChecks:
         self._check_webhook = check_webhook
 
     def jobs(self, jobs: Iterable[NewJob], caller: Caller) -> None:
-        """Check jobs, and make them the caller's."""
+        """Check jobs, and make them the caller's. Those of one call are usually alike but for their
+        payloads, and what they have in common is checked once."""
+        last: object = None
+        first = NewJob(task="")
         for new in jobs:
-            self._job(new, caller)
+            common = alike(new)
+            if common != last:
+                self._job(new, caller)
+                last, first = common, new
+            else:
+                self._payload(new.payload)
+                new.tenant, new.is_strict = first.tenant, first.is_strict
 
     def chains(self, chains: Iterable[NewChain], caller: Caller) -> None:
         for chain in chains:
@@ -98,8 +108,7 @@ class JobChecks:
                 " that Windlass adds for itself",
                 field="task",
             )
-        value = payloads.decode(new.payload)
-        payloads.encode_value(value, limit=self._max_payload)
+        self._payload(new.payload)
         names.check_queue(new.queue)
         names.check_max_attempts(new.max_attempts)
         names.check_key(new.key)
@@ -113,6 +122,9 @@ class JobChecks:
         new.is_strict = int(bool(new.is_strict))
         _span(new.delay, "delay")
         _instant(new.run_at)
+
+    def _payload(self, text: str) -> None:
+        payloads.encode_value(payloads.decode(text), limit=self._max_payload)
 
     def _meta(self, text: str) -> None:
         value = payloads.decode(text, field="meta")

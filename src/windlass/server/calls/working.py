@@ -16,6 +16,7 @@ from windlass.server.pages import that_fit
 from windlass.server.visible import require_own
 from windlass.store.port import Lifeline, WorkStore
 from windlass.store.records import (
+    COMPLETE,
     RELEASE,
     ClaimRequest,
     Complete,
@@ -78,17 +79,19 @@ async def settle(desk: Desk, asked: calls.Settle) -> list[Settled]:
     places: list[int] = []
     answers = [_MISSING] * len(asked.settlements)
     for place, ended in enumerate(asked.settlements):
-        lease, outcome = desk.caller.take_back(ended.lease), ended.outcome
+        lease = desk.caller.take_back(ended.lease)
         if lease is None:
             continue
-        if isinstance(outcome, Complete):
-            desk.checks.completion(outcome, desk.caller)
-            await require_own(desk.caller.identity, desk.store, _added(outcome))
-        try:
-            outcome = desk.checks.outcome(outcome)
-        except ValidationError as error:  # the others of this call are good nevertheless
-            answers[place] = Settled(Verdict.REFUSED, reason=str(error))
-            continue
+        outcome = ended.outcome
+        if outcome is not COMPLETE:  # which says nothing that could be wrong
+            if isinstance(outcome, Complete):
+                desk.checks.completion(outcome, desk.caller)
+                await require_own(desk.caller.identity, desk.store, _added(outcome))
+            try:
+                outcome = desk.checks.outcome(outcome)
+            except ValidationError as error:  # the others of this call are good nevertheless
+                answers[place] = Settled(Verdict.REFUSED, reason=str(error))
+                continue
         known.append((lease, outcome))
         places.append(place)
     if known:

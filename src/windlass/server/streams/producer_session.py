@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from windlass.clock import to_micros
 from windlass.errors import ValidationError
@@ -40,6 +42,8 @@ from windlass.wire.windlass_pb2 import (
     ProducerServerEvent,
 )
 
+MOST_KNOWN = 100
+"""Commands that a stream remembers."""
 FIRST_PRIORITY = 9
 """The priority that runs first; 0 runs last."""
 TRACE_PARENT = "traceparent"
@@ -56,10 +60,23 @@ class _Message:
     is_batch: bool
 
     def answer(self) -> ProducerServerEvent:
-        acks = [_ack(seq, one) for seq, one in zip(self.seqs, self.added, strict=True)]
-        if self.is_batch:
-            return ProducerServerEvent(create_ack_batch=CreateAckBatch(acks=acks))
-        return ProducerServerEvent(create_ack=acks[0])
+        pairs = zip(self.seqs, self.added, strict=True)
+        if not self.is_batch:
+            [(seq, one)] = pairs
+            return ProducerServerEvent(create_ack=CreateAck(**_ack(seq, one)))
+        event = ProducerServerEvent(create_ack_batch=CreateAckBatch())
+        add = event.create_ack_batch.acks.add  # which copies nothing
+        for seq, one in pairs:
+            add(**_ack(seq, one))
+        return event
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A job of a command as the command alone says, and how long such jobs are kept."""
+
+    job: NewJob
+    keep: float | None
 
 
 class ProducerSession:
@@ -74,6 +91,8 @@ class ProducerSession:
         self._identity: Identity | None = None
         self._unanswered = 0
         """Messages, and requests of batches, that have no ack yet."""
+        self._known: dict[str, _Plain] = {}
+        """By command as it was written."""
         self._turns = Turns()
         self._is_half_closed = False
         self._is_draining = False
@@ -253,11 +272,12 @@ class ProducerSession:
         key = task.idempotency_key
         request = Request(names.check_one_key(key), digest_of([job]), (job,)) if key else None
         if job.keep is None:
-            job.keep = self._shared.keep(job.task)
+            job.keep = self._known[task.command].keep
         return job if request is None else request
 
-    def _job(self, identity: Identity, task: CreateTask) -> NewJob:
-        command = task.command.strip()
+    def _plain(self, identity: Identity, name: str) -> _Plain:
+        """What all jobs of a command have in common."""
+        command = name.strip()
         if not command:
             raise ValidationError("command is required", field="command")
         if command.startswith(names.RESERVED):
@@ -265,9 +285,19 @@ class ProducerSession:
                 f"commands that begin with {names.RESERVED!r} are those of jobs that Windlass adds",
                 field="command",
             )
-        text, content_type = stored(task.payload, self._shared.max_payload)
-        job = self._shared.prepare(command, text)
+        job = self._shared.prepare(command, payloads.EMPTY)
         job.tenant = identity.tenant
+        return _Plain(job, self._shared.keep(command))
+
+    def _job(self, identity: Identity, task: CreateTask) -> NewJob:
+        plain = self._known.get(task.command)
+        if plain is None:
+            plain = self._plain(identity, task.command)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[task.command] = plain
+        job = copy(plain.job)
+        job.payload, content_type = stored(task.payload, self._shared.max_payload)
         if task.priority:
             job.priority = -min(max(0, task.priority), FIRST_PRIORITY)
         if task.max_attempts:
@@ -319,8 +349,9 @@ def _results(
     return answers.result()
 
 
-def _ack(seq: int, added: Added | None) -> CreateAck:
+def _ack(seq: int, added: Added | None) -> dict[str, Any]:
+    """The fields of a `CreateAck`."""
     assert added is not None
     if added.job_id is None:
-        return CreateAck(seq=seq, ok=False, error_message=added.error)
-    return CreateAck(seq=seq, ok=True, task_id=str(added.job_id))
+        return {"seq": seq, "ok": False, "error_message": added.error}
+    return {"seq": seq, "ok": True, "task_id": str(added.job_id)}

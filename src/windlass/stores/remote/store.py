@@ -9,10 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from msgspec.structs import replace
+
 from windlass.errors import ConfigError, PayloadTooLargeError, StoreClosedError
+from windlass.model import payload as payloads
 from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS, Chain
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
+from windlass.store.fresh import fresh_jobs
 from windlass.store.hints import Due, ignore_due
 from windlass.store.port import Joined, Listening, Transaction
 from windlass.store.records import (
@@ -109,8 +113,8 @@ class RemoteStore:
         if not jobs:
             return []
         asked = calls.Enqueue(jobs=list(jobs))
-        added: list[Job] = await self._call("enqueue", _in_one(asked, "jobs"))
-        return added
+        added: calls.Enqueued = await self._call("enqueue", _in_one(asked, "jobs"))
+        return added.jobs if added.jobs is not None else _fresh(asked.jobs, added)
 
     def joined(self, connection: Any) -> Joined:
         raise ConfigError(_NO_DATABASE)
@@ -405,6 +409,13 @@ _NO_DATABASE = (
     "a grpc:// URL reaches a server, and not its database: connection=, ctx.connection() and"
     " ctx.transaction() need the database's own URL"
 )
+
+
+def _fresh(new: Sequence[NewJob], added: calls.Enqueued) -> list[Job]:
+    if added.tenant:
+        new = [job if job.tenant else replace(job, tenant=added.tenant) for job in new]
+    values = [payloads.decode(job.payload) for job in new]
+    return fresh_jobs(new, values, added.at, added.ids)
 
 
 def _in_one(arguments: calls.Arguments, field: str) -> bytes:

@@ -33,6 +33,15 @@ LAST_BYTES = 1.0
 """Seconds that the server has to take the last bytes."""
 
 _PREFIX = struct.Struct(">BI")
+WINDOW = 1 << 20
+"""Bytes that the server may send before it is told that they were read."""
+WINDOWS = b"".join(
+    [
+        struct.pack(">IBIHI", 6 << 8 | 4, 0, 0, 4, WINDOW),  # SETTINGS_INITIAL_WINDOW_SIZE
+        struct.pack(">IBII", 4 << 8 | 8, 0, 0, WINDOW),  # WINDOW_UPDATE of the connection
+    ]
+)
+"""What zttp cannot be told to say."""
 _PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00windlass"
 _CANCEL = 8
 _UNKNOWN = 2
@@ -124,6 +133,7 @@ class GrpcStream(asyncio.Protocol):
             self.end(f"{self._name} speaks no HTTP/2; is it a Windlass server?", is_temporary=False)
             return
         self._http.initiate_connection()
+        transport.write(self._http.data_to_send() + WINDOWS)
         self._stream = self._http.send_request(
             b"POST",
             PATH,
