@@ -130,6 +130,36 @@ def _streams(entries: list[Entry]) -> list[Figures]:
     ]
 
 
+def remote(cluster: Cluster, tell: Tell, jobs: int, rounds: int, samples: int) -> list[Figures]:
+    """Windlass's own programs through `windlass serve`, and with the database."""
+    with server(cluster) as site:
+        return _remotes(bench(site, tell, "remote", jobs=jobs, rounds=rounds, samples=samples))
+
+
+def file_remote(
+    folder: Path | None, tell: Tell, jobs: int, rounds: int, samples: int
+) -> list[Figures]:
+    """The same on a file."""
+    site = FileSite(Path(folder or tempfile.gettempdir()), "full")
+    try:
+        return _remotes(bench(site, tell, "remote", jobs=jobs, rounds=rounds, samples=samples))
+    finally:
+        site.close()
+
+
+def _remotes(entries: list[Entry]) -> list[Figures]:
+    """By round; latencies were taken once."""
+    *rates, latency = entries
+    found: list[Figures] = [
+        {entry["form"]: entry["rounds"][number]["per_s"] for entry in rates}
+        | {f"{entry['form']}-direct": entry["rounds"][number]["limit_per_s"] for entry in rates}
+        for number in range(len(rates[0]["rounds"]))
+    ]
+    direct = latency["direct_ms"]["p50"]
+    found[0] |= {"latency": latency["ms"]["p50"], "latency-more": latency["ms"]["p50"] - direct}
+    return found
+
+
 def held(cluster: Cluster, tell: Tell, seconds: float, rate: int) -> Figures:
     with server(cluster) as site:
         (entry,) = bench(site, tell, "held-snapshot", jobs=int(seconds * rate), rate=rate)

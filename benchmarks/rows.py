@@ -42,6 +42,8 @@ ROWS = {
     "chains-sqlite": "the same on SQLite files",
     "stream": "drains through a server, by a worker that has no database",
     "stream-sqlite": "the same on SQLite files",
+    "remote": "a worker and clients of Windlass's own that have no database, through a server",
+    "remote-sqlite": "the same on SQLite files",
     "backlog": "drains beside jobs that lie about, and names of empty queues",
     "backlog-large": "the same beside ten times as many",
     "held": "a steady rate while a transaction holds the horizon",
@@ -210,6 +212,8 @@ def _once(plan: BenchmarkPlan, systems: Sequence[System]) -> Iterator[Step]:
     yield _file_chains(plan)
     yield _stream(plan)
     yield _file_stream(plan)
+    yield _remote(plan)
+    yield _file_remote(plan)
     yield _beside(plan, 0)
     yield _beside(plan, 1)
 
@@ -294,6 +298,32 @@ def _file_stream(plan: BenchmarkPlan) -> Step:
 def _of_streams(plan: BenchmarkPlan) -> float:
     """Seconds: each round has a direct drain, and drains and echoes of two forms."""
     return plan.rounds * (5 * 2 + plan.stream_jobs * (1 / 20_000 + 2 / 4_000 + 2 / 15_000))
+
+
+def _remote(plan: BenchmarkPlan) -> Step:
+    def play(stage: Stage) -> Found:
+        rounds = own.remote(stage.cluster, stage.tell, plan.stream_jobs, plan.rounds, plan.samples)
+        for number, figures in enumerate(rounds, 1):
+            yield WINDLASS.name, number, _named("remote", figures)
+
+    return Step("remote", WINDLASS.name, 1, _of_remotes(plan), play)
+
+
+def _file_remote(plan: BenchmarkPlan) -> Step:
+    def play(stage: Stage) -> Found:
+        rounds = own.file_remote(
+            stage.folder, stage.tell, plan.stream_jobs, plan.rounds, plan.samples
+        )
+        for number, figures in enumerate(rounds, 1):
+            yield WINDLASS.name, number, _named("remote-sqlite", figures)
+
+    return Step("remote-sqlite", WINDLASS.name, 1, _of_remotes(plan), play)
+
+
+def _of_remotes(plan: BenchmarkPlan) -> float:
+    """Seconds: each round has two drains and three times as many jobs added in bulk; then there are
+    two latencies."""
+    return plan.rounds * (5 * 2 + plan.stream_jobs * 8 / 30_000) + plan.samples * 0.06
 
 
 def _beside(plan: BenchmarkPlan, which: int) -> Step:

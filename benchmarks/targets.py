@@ -188,6 +188,7 @@ def targets(result: Result) -> Iterator[Target]:
     yield from _serial(plan)
     yield from _chains(result)
     yield from _streams()
+    yield from _remotes()
     yield from _held(plan, result.median(WINDLASS.name, "held.claims"))
     yield from _costs()
     yield from _files(plan)
@@ -345,6 +346,25 @@ def _streams() -> Iterator[Target]:
             *(f"{what}, frames that arrive together", own(f"{row}.together"), None, _rate),
             below=own(f"{row}.direct"),
             against="the drain by a worker that has the database",
+        )
+
+
+def _remotes() -> Iterator[Target]:
+    for row, where in (("remote", ""), ("remote-sqlite", " on SQLite")):
+        for form, what, bound in (
+            ("drain", "drain by a worker of Windlass's own", 0.4),
+            ("create", "bulk add by the producer's stream", 0.5),
+            ("enqueue-bulk", "bulk enqueue by a client of Windlass's own", 0.5),
+        ):
+            yield Target(
+                *(f"through a server{where}: {what}", own(f"{row}.{form}"), bound, _rate),
+                below=own(f"{row}.{form}-direct"),
+                against="the same with the database",
+            )
+        yield Target(
+            f"through a server{where}: pickup latency, p50, beyond that with the database",
+            *(own(f"{row}.latency-more"), 2, _ms),
+            at_least=False,
         )
 
 

@@ -32,7 +32,8 @@ BESIDE = {"clean_per_s", "clean_ratio"}
 
 def check_scenario(found: dict[str, Any]) -> None:
     """The names that programs rely on, and numbers that something was measured for."""
-    for name in ("ms", "same_process_ms", "bare_insert_ms", "claim_ms_start", "claim_ms_end"):
+    times = ("ms", "same_process_ms", "bare_insert_ms", "direct_ms", "claim_ms_start")
+    for name in (*times, "claim_ms_end"):
         if name in found:
             assert set(found[name]) == {"p50", "p95", "p99"}
             assert 0 < found[name]["p50"] <= found[name]["p95"] <= found[name]["p99"]
@@ -62,6 +63,12 @@ def check_scenario(found: dict[str, Any]) -> None:
         case "held-snapshot":
             assert found["jobs"] == 300 and found["asked_per_s"] == 1000 and found["per_s"] > 0
             assert found["claims"] > 0 and {"claim_ms_start", "claim_ms_end"} <= set(found)
+        case "remote" if found["form"] == "latency":
+            assert found["samples"] == 3 and {"ms", "direct_ms"} <= set(found)
+        case "remote":
+            assert found["form"] in ("drain", "enqueue-bulk", "create") and found["jobs"] == 300
+            assert found["per_s"] > 0 and found["limit_per_s"] > 0 and found["ratio"] > 0
+            assert [set(each) for each in found["rounds"]] == [ROUND]
         case "latency":
             assert found["samples"] == 3
             assert {"ms", "same_process_ms", "bare_insert_ms"} <= set(found)

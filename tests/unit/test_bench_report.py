@@ -80,6 +80,17 @@ def test_a_drain_through_a_server_stands_beside_an_echo_and_the_direct_one() -> 
     ]
 
 
+def test_what_goes_through_a_server_stands_beside_the_same_with_the_database() -> None:
+    _, _, rate, beside, _, *latency = body(
+        {**RATE, "scenario": "remote", "form": "drain"},
+        {"scenario": "remote", "form": "latency", "ms": MS, "direct_ms": MS},
+    )
+    assert rate.startswith("remote, drain 5,000 10,000 0.50 ")
+    assert beside == "10,000 by programs that have the database"
+    ms = "p50 1.00, p95 2.00, p99 3.50 ms"
+    assert latency == [f"remote, latency {ms} through a server", f"{ms} with the database"]
+
+
 def test_other_figures_have_lines_of_their_own() -> None:
     ms = "p50 1.00, p95 2.00, p99 3.50 ms"
     held = {"scenario": "held-snapshot", "per_s": 900, "asked_per_s": 1000, "cpu_us_per_job": 20.0}

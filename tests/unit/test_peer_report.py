@@ -94,6 +94,10 @@ CHAINS = (
 )
 BESIDE = ("clean", "future", "foreign", "stuck", "dead", "queues")
 STREAMS = ("singly", "singly-echo", "together", "direct")
+REMOTES = (
+    *("drain", "drain-direct", "create", "create-direct", "enqueue-bulk", "enqueue-bulk-direct"),
+    *("latency", "latency-more"),
+)
 FIGURES = {
     "drain": ("drain1", "worker_cpu1", "server_cpu1", "memory1", "bulk", "bulk500"),
     "two": ("drain2", "worker_cpu2", "server_cpu2"),
@@ -111,6 +115,8 @@ FIGURES = {
     "chains-sqlite": tuple(f"chains-sqlite.{figure}" for figure in CHAINS),
     "stream": tuple(f"stream.{figure}" for figure in STREAMS),
     "stream-sqlite": tuple(f"stream-sqlite.{figure}" for figure in STREAMS),
+    "remote": tuple(f"remote.{figure}" for figure in REMOTES),
+    "remote-sqlite": tuple(f"remote-sqlite.{figure}" for figure in REMOTES),
     "backlog": tuple(f"backlog.{kind}" for kind in BESIDE),
     "backlog-large": tuple(f"backlog-large.{kind}" for kind in BESIDE),
     "held": ("held.rate", "held.asked", "held.start95", "held.end95"),

@@ -19,11 +19,11 @@ from windlass.cli.base import Command, CommandFailed
 
 NAMES = (
     *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "metrics"),
-    *("chains", "stream", "backlog", "latency", "held-snapshot", "idle", "startup"),
+    *("chains", "stream", "remote", "backlog", "latency", "held-snapshot", "idle", "startup"),
 )
 KINDS = ("future", "foreign", "stuck", "dead", "queues")
 _SERVER_ONLY = "held-snapshot"
-_NEEDS_EXTRA = "stream"
+_NEED_EXTRA = ("stream", "remote")
 _COUNT = click.IntRange(1)
 _DEFAULTS = {"jobs": 100_000, "rounds": 3, "samples": 300, "backlog": 100_000, "idle": 5.0}
 _QUICK = {"jobs": 10_000, "rounds": 1, "samples": 30, "backlog": 5_000, "idle": 2.0}
@@ -121,10 +121,10 @@ def bench(
             chosen = [name for name in NAMES if name in (scenarios or NAMES)]
             if not site.can_hold and _SERVER_ONLY in chosen:
                 chosen.remove(_SERVER_ONLY)
-            if _NEEDS_EXTRA in chosen and not is_possible():
-                if _NEEDS_EXTRA in scenarios:
+            if not is_possible():
+                if any(name in scenarios for name in _NEED_EXTRA):
                     raise MissingExtraError("windlass serve", "server")
-                chosen.remove(_NEEDS_EXTRA)
+                chosen = [name for name in chosen if name not in _NEED_EXTRA]
             run = Run(
                 site,
                 processes=processes,

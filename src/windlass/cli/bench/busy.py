@@ -67,21 +67,22 @@ async def enqueue_bulk(run: Run) -> dict[str, Any]:
     for _ in rounds(run, "enqueue-bulk"):
         _, limit = _open_bare(run)
         meter = Meter(run.site)
-        for first, count in _batches(run):
+        for first, count in batches(run):
             limit.add(payloads(first, count))
         lowest = meter.stop(run.jobs)
         limit.close()
         async with make_app(run.site.fresh("own")) as app:
             meter = Meter(run.site)
-            await _add_in_batches(run, app)
+            await add_in_batches(run, app)
             pairs.append((lowest, meter.stop(run.jobs)))
             await check(app, run.jobs)
     return result("enqueue-bulk", pairs)
 
 
-async def _add_in_batches(run: Run, app: App) -> None:
+async def add_in_batches(run: Run, app: App) -> None:
+    """No-op jobs, each batch durable before the next."""
     task = app.registry.get("noop")
-    for first, count in _batches(run):
+    for first, count in batches(run):
         await task.aenqueue_many({"id": n} for n in range(first, first + count))
 
 
@@ -107,7 +108,7 @@ async def own_cycle(run: Run) -> Measured:
     """One round of it, without the limit."""
     address = run.site.fresh("own")
     async with make_app(address) as app:
-        measured, _ = await timed(run, "work", Orders(address), _add_in_batches(run, app))
+        measured, _ = await timed(run, "work", Orders(address), add_in_batches(run, app))
         await check(app, 0)
     return measured
 
@@ -116,7 +117,7 @@ async def _bare_cycle(run: Run) -> Measured:
     address, limit = _open_bare(run)
 
     def add() -> None:
-        for first, count in _batches(run):
+        for first, count in batches(run):
             limit.add(payloads(first, count))
             if limit.takes_turns:
                 limit.work(run.batch)
@@ -169,7 +170,7 @@ async def _add_steadily(run: Run, app: App) -> None:
         await asyncio.sleep(_TICK)
 
 
-def _batches(run: Run) -> list[tuple[int, int]]:
+def batches(run: Run) -> list[tuple[int, int]]:
     return [(n, min(run.batch, run.jobs - n)) for n in range(0, run.jobs, run.batch)]
 
 

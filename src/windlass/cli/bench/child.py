@@ -68,6 +68,7 @@ def make_app(address: Address, *, chains: bool = False) -> App:
         address.url,
         schema=address.schema,
         synchronous=address.synchronous,
+        token=address.token,
         log_level="warning",
     )
 

@@ -6,6 +6,7 @@ import asyncio
 import random
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 from windlass import App
@@ -41,25 +42,37 @@ async def latency(run: Run) -> dict[str, Any]:
 async def _pickup_there(run: Run, address: Address, commits: list[float]) -> list[float]:
     limit = open_limit(run.site.fresh("bare"))
     limit.create()
-    taken: list[float] = []
+
+    def insert(number: int) -> None:
+        began = time.perf_counter()
+        limit.add_one(payloads(number, 1)[0])
+        commits.append(time.perf_counter() - began)
+
     try:
-        async with make_app(address) as app, crew.hired("work", Orders(address)) as children:
-            child = children[0]
-            await crew.all_ready(children)
-            crew.begin(children)
-            await child.hear_of("working")
-            for number in range(run.samples):
-                called = time.monotonic_ns()
-                await app.client.add_job("mark", {"id": number})
-                taken.append(((await child.hear_of("started"))["started"] - called) / 1e9)
-                began = time.perf_counter()
-                limit.add_one(payloads(number, 1)[0])
-                commits.append(time.perf_counter() - began)
-                await _pause()
-            child.finish()
-            await child.wait()
+        return await pickup(run, address, insert)
     finally:
         limit.close()
+
+
+async def pickup(
+    run: Run, address: Address, after: Callable[[int], None] = lambda number: None
+) -> list[float]:
+    """Seconds until each of the samples was picked up by a worker process; `after` is called when
+    it was."""
+    taken: list[float] = []
+    async with make_app(address) as app, crew.hired("work", Orders(address)) as children:
+        child = children[0]
+        await crew.all_ready(children)
+        crew.begin(children)
+        await child.hear_of("working")
+        for number in range(run.samples):
+            called = time.monotonic_ns()
+            await app.client.add_job("mark", {"id": number})
+            taken.append(((await child.hear_of("started"))["started"] - called) / 1e9)
+            after(number)
+            await _pause()
+        child.finish()
+        await child.wait()
     return taken
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _WIDTH = 20
-_TITLE = 16
+_TITLE = 22
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _title(each: dict[str, Any]) -> str:
     if "tenants" in each:
         return f"tenants {each['tenants']}"
     if "form" in each:
-        return f"stream, {each['form']}"
+        return f"{each['scenario']}, {each['form']}"
     if "shape" in each:
         return _SHAPES[each["shape"]].format(**each)
     kind = each.get("kind", "all")
@@ -77,7 +77,7 @@ def _cost(each: dict[str, Any]) -> str:
 
 def _more(each: dict[str, Any]) -> Iterator[str]:
     if "form" in each:
-        yield f"{'':<{_TITLE}}{each['limit_per_s']:>10,}  by a bare echo of such messages"
+        yield f"{'':<{_TITLE}}{each['limit_per_s']:>10,}  {_BESIDE[each['scenario']]}"
     if "callers_per_s" in each:
         yield (
             f"{'':<{_TITLE}}{each['callers_per_s']:>10,}  with {each['callers']} callers at once,"
@@ -88,6 +88,12 @@ def _more(each: dict[str, Any]) -> Iterator[str]:
             f"{'':<{_TITLE}}{each['clean_per_s']:>10,}  {_without(each)}:"
             f" {each['clean_ratio']:.2f} of it remain"
         )
+
+
+_BESIDE = {
+    "stream": "by a bare echo of such messages",
+    "remote": "by programs that have the database",
+}
 
 
 def _without(each: dict[str, Any]) -> str:
@@ -138,7 +144,18 @@ def _startup(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
 
 
-_OTHERS = {"latency": _latency, "held-snapshot": _held, "idle": _idle, "startup": _startup}
+def _remote_latency(each: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "remote, latency", f"{_percentiles(each['ms'])}  through a server"
+    yield "", f"{_percentiles(each['direct_ms'])}  with the database"
+
+
+_OTHERS = {
+    "latency": _latency,
+    "held-snapshot": _held,
+    "idle": _idle,
+    "startup": _startup,
+    "remote": _remote_latency,
+}
 
 
 def _percentiles(ms: dict[str, float]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import windlass
-from windlass.cli.bench import busy, chains, heaps, quiet, stream
+from windlass.cli.bench import busy, chains, heaps, quiet, remote, stream
 from windlass.cli.bench.run import Run
 
 Entry = dict[str, Any]
@@ -22,6 +22,7 @@ SCENARIOS: dict[str, Callable[[Run], Awaitable[Entry | list[Entry]]]] = {
     "metrics": heaps.metrics,
     "chains": chains.chains,
     "stream": stream.stream,
+    "remote": remote.remote,
     "backlog": heaps.backlog,
     "latency": quiet.latency,
     "held-snapshot": busy.held_snapshot,

@@ -26,6 +26,8 @@ class Address(msgspec.Struct, frozen=True):
     url: str
     schema: str
     synchronous: str
+    token: str | None = None
+    """Of a server."""
 
 
 class Reading(NamedTuple):

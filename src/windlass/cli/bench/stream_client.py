@@ -1,22 +1,28 @@
-"""The foreign worker of the bench: a client of the worker stream that does nothing but answer.
+"""The foreign clients of the bench: a worker on its stream that does nothing but answer, and a
+producer that adds no-op jobs.
 
-Of its two forms one is grpcio, which sends message by message, as most clients do; the other writes
-HTTP/2 itself, takes all messages of a chunk at once, and gives all answers to one send. What they
-say is the same: for each task its result, and a request for the next one. An echo is asked with as
-many messages of the same length, so that what is left of the rate is what the transport costs.
+The worker has two forms. One is grpcio, which sends message by message, as most clients do; the
+other writes HTTP/2 itself, takes all messages of a chunk at once, and gives all answers to one
+send. What they say is the same: for each task its result, and a request for the next one. An echo
+is asked with as many messages of the same length, so that what is left of the rate is what the
+transport costs.
 """
 
 from __future__ import annotations
 
 import queue
 import socket
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from windlass.cli.bench.child import StreamTarget
 from windlass.wire import windlass_pb2 as wire
 
 PATH = "/windlass.v1.Worker/Stream"
+PRODUCER_PATH = "/windlass.v1.Producer/Stream"
+MOST_AHEAD = 8
+"""Batches of a producer that are on their way at a time."""
 _PREFIX = 5
 """Bytes before each message: whether it is compressed, and its length."""
 _CHUNK = 1 << 18
@@ -197,3 +203,52 @@ class Together:
             at = end
         self._rest = data[at:]
         return found
+
+
+class Producer:
+    """Adds jobs by grpcio, in batches, and does not wait for an answer before the next batch."""
+
+    def __init__(self, port: int, token: str) -> None:
+        import grpc
+
+        self._out: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+        stream = self._channel.stream_stream(PRODUCER_PATH, None, None)
+        self._call: Iterator[bytes] = stream(iter(self._out.get, b""), wait_for_ready=True)
+        self._say(hello=wire.ProducerHello(token=token))
+        self._hear()
+
+    def create(self, batches: Iterable[Sequence[str]]) -> None:
+        """Jobs with these payloads; returns when all are stored."""
+        sent: deque[int] = deque()
+        for payloads in batches:
+            if len(sent) >= MOST_AHEAD:
+                self._check(sent.popleft())
+            tasks = [
+                wire.CreateTask(seq=number, command="noop", payload=payload.encode())
+                for number, payload in enumerate(payloads, 1)
+            ]
+            self._say(create_task_batch=wire.CreateTaskBatch(tasks=tasks))
+            sent.append(len(tasks))
+        for count in sent:
+            self._check(count)
+
+    def _check(self, count: int) -> None:
+        """One batch was stored, as a whole."""
+        answer = self._hear()
+        acks = answer.create_ack_batch.acks
+        if len(acks) != count or not all(ack.ok for ack in acks):
+            raise RuntimeError(f"the server said what was not expected: {answer}")
+
+    def _say(self, **event: Any) -> None:
+        self._out.put(wire.ProducerEvent(**event).SerializeToString())
+
+    def _hear(self) -> wire.ProducerServerEvent:
+        return wire.ProducerServerEvent.FromString(next(self._call))
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._out.put(b"")  # the end of the requests
+        self._channel.close()
