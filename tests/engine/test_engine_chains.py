@@ -429,6 +429,28 @@ async def test_outputs_too_long_for_a_claim_are_fetched(
     assert bench.seen == [[], [], [90, 80], [90, 80]]
 
 
+@virtual
+async def test_outputs_that_cannot_be_fetched_use_no_attempt(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MOST_BLOCKER_TEXT", 1)
+    bench.store.fail_next("blockers", "before", times=2)
+    bench.store.fail_next("blockers", "busy")
+
+    @bench.app.task
+    async def part() -> str:
+        return "a part"
+
+    @bench.app.task(max_attempts=1)
+    async def whole(ctx: Context) -> list[Any]:
+        return [ctx.job.attempts, *(chain.output for chain in ctx.blockers)]
+
+    await bench.start()
+    chain = await whole.using(blockers=[await part.astart()]).astart()
+    assert (await ended(bench, chain)).output == [1, "a part"]
+    assert bench.store.calls["blockers"] == 4
+
+
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize("kind", ["async", "thread"])
 def test_an_object_sees_blockers_and_its_output_is_the_chains(

@@ -70,9 +70,12 @@ class Preparer:
 
     def prepare_any(self, spec: JobSpec) -> NewJob:
         """A job by task name, whose payload must fit the task where this program knows it."""
-        is_known = isinstance(spec, JobSpec) and self._registry.find(spec.task) is not None
-        new = self.prepare_typed(spec, [spec.payload]) if is_known else self.prepare([spec])
-        return new[0]
+        make = self._checked(spec)
+        payload = payloads.encode(spec.payload, limit=self._max_payload())
+        task = self._registry.find(spec.task)
+        if task is not None:
+            task.style.check(payload)
+        return make(payload)
 
     def prepare_chains(self, specs: Iterable[JobSpec]) -> list[NewChain]:
         """Chains by their first jobs; a job's key is its chain's."""

@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from windlass.engine.delivery import Delivery
 from windlass.engine.handler import Run
+from windlass.errors import StoreBusyError, StoreUnavailableError
+from windlass.model.outcome import Abandon
 from windlass.store.port import ChainStore
 from windlass.tasks.context import Context
 
@@ -25,6 +27,11 @@ def with_blockers(run: Run) -> Run:
 
 
 async def _fetch(run: Run, context: Context, delivery: Delivery) -> Any:
+    """Where the database does not answer the job is given back: its handler has not started, and no
+    attempt is used."""
     store = cast(ChainStore, context._around.store)
-    delivery.blockers = await store.blockers(delivery.lease.job_id)
+    try:
+        delivery.blockers = await store.blockers(delivery.lease.job_id)
+    except (StoreUnavailableError, StoreBusyError):
+        return Abandon()
     return await run(context, delivery)

@@ -27,6 +27,8 @@ class Continuation:
     """The job with which a chain goes on. It counts when the handler of the same delivery returns
     it, by itself, or gives it to `tx.complete(…)`."""
 
+    __slots__ = ("_delivery", "_job")
+
     not_json_because = f"what ctx.continue_with made is no output; {_ALONE}"
 
     def __init__(self, delivery: object, job: NewJob) -> None:
@@ -58,6 +60,8 @@ UNUSED = (
 class StartedChain:
     """A chain that starts when this delivery completes. It is good as a blocker of what the same
     delivery goes on with or starts, and for nothing else."""
+
+    __slots__ = ("_delivery", "_place")
 
     not_json_because = "a chain from ctx.start is no output; it is good as a blocker"
 

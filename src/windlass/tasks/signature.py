@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -101,9 +101,9 @@ class TypedStyle:
                 f"the arguments of task {name!r} cannot be a payload: {error}"
             ) from None
 
-    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The payload of a call `task.enqueue(*args, **kwargs)`."""
-        if not args and self._context is None:
+        if not args:
             return dict(kwargs)
         try:
             names = [name for name in self._names if name != self._context]

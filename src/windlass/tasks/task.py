@@ -98,7 +98,13 @@ class Task(Generic[P, R]):
 
     def spec_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobSpec:
         """One call of the task as a job to add."""
-        return self.using().spec_of(args, kwargs)
+        return JobSpec(self.name, self.payload_of(args, kwargs))
+
+    def payload_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The payload of such a call."""
+        if isinstance(self.style, TypedStyle):
+            return self.style.arguments(args, kwargs)
+        return args[0] if args else dict(kwargs)
 
     @overload
     def start(
@@ -135,10 +141,10 @@ class BoundTask(Generic[P, R]):
         self._connection = connection
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
-        return self.enqueue_many([self._payload(args, kwargs)])[0]
+        return self.enqueue_many([self._task.payload_of(args, kwargs)])[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
-        return (await self.aenqueue_many([self._payload(args, kwargs)]))[0]
+        return (await self.aenqueue_many([self._task.payload_of(args, kwargs)]))[0]
 
     def enqueue_many(self, payloads: Iterable[Mapping[str, Any]]) -> list[Job]:
         return self._enqueuer.enqueue(self._spec, payloads, self._connection)
@@ -171,19 +177,13 @@ class BoundTask(Generic[P, R]):
 
     def spec_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobSpec:
         """One call of the task as a job to add."""
-        return replace(self._spec, payload=self._payload(tuple(args), kwargs))
+        return replace(self._spec, payload=self._task.payload_of(args, kwargs))
 
     @property
     def _enqueuer(self) -> Enqueuer:
         if self._task._enqueuer is None:
             raise RuntimeError(f"task {self._task.name!r} belongs to no app, so it has no queue")
         return self._task._enqueuer
-
-    def _payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        style = self._task.style
-        if isinstance(style, TypedStyle):
-            return style.arguments(args, kwargs)
-        return args[0] if args else dict(kwargs)
 
 
 def make_task(
