@@ -10,6 +10,7 @@ from tests.contract import (
     mutants,
     mutants_chains,
     mutants_expire,
+    mutants_figures,
     mutants_server,
     mutants_strict,
     mutants_tenants,
@@ -25,6 +26,7 @@ FILES = (
     mutants,
     mutants_chains,
     mutants_expire,
+    mutants_figures,
     mutants_server,
     mutants_strict,
     mutants_tenants,
@@ -42,6 +44,7 @@ PROVEN = (
     "chain_operators",
     "webhooks",
     "server",
+    "figures",
 )
 """Groups of which every single case kills a mutant."""
 

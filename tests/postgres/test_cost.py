@@ -112,7 +112,8 @@ BULK = {
     "add with old keys": (ADD_KEYED, ADD_KEYED, 6),
     # The row, an entry by id and one by state, and one lock: there is none before.
     "reschedule": (ADD, f"SELECT count(*) FROM {{0}}.reschedule_jobs({IDS}, now())", 4),
-    "fail": (ADD, f"SELECT count(*) FROM {{0}}.permanently_fail_jobs({IDS})", 4),
+    # The same, and an entry by what it failed of.
+    "fail": (ADD, f"SELECT count(*) FROM {{0}}.permanently_fail_jobs({IDS})", 5),
     "complete": (ADD, f"SELECT count(*) FROM {{0}}.complete_jobs({IDS})", 1),
 }
 """What is called before, the call itself, and records of the log that it may write per job."""

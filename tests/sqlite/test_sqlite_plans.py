@@ -242,6 +242,19 @@ HOT = {
     "find_ended": ["windlass_jobs_ended (state=?"],
     "read_failed_of_others": ["windlass_jobs_ended_tenant (tenant=? AND state=?)"],
     "find_ended_of_others": ["windlass_jobs_ended_tenant (tenant=? AND state=?"],
+    "find_failed": ["windlass_jobs_errors (<expr>=? AND id<?)"],
+    "find_error_groups": ["windlass_jobs_errors (<expr>>? AND <expr><?)"],
+    "find_oldest_ready": [
+        "windlass_jobs_ready (task=? AND priority>?)",
+        "windlass_jobs_ready (task>?)",
+        "windlass_jobs_ready_others (task=? AND priority>?)",
+        "windlass_jobs_ready_others (task>?)",
+    ],
+    "sample_jobs": ["INTEGER PRIMARY KEY (rowid=?)"],
+    "note_rates": [],
+    "prune_rates": ["windlass_rates_period (period<?)"],
+    "read_rates": ["SEARCH r USING PRIMARY KEY (task=? AND period>?)"],
+    "read_rates_by_task": ["windlass_rates_period (period>?)"],
     "find_jobs_of_others": ["windlass_jobs_tenant (tenant=? AND rowid<?)"],
     "find_history_of_others": ["windlass_history_tenant (tenant=? AND rowid<?)"],
 }
@@ -249,9 +262,10 @@ SORTS_A_FEW = {
     *("read_expired", "read_held", "find_branches", "list_tasks", "park_jobs"),
     *("find_waiting", "read_blockers", "read_lease_blockers"),
     *("find_chains_in_states", "find_chains_of_tenant"),
+    *("find_error_groups", "sample_jobs", "read_rates", "read_rates_by_task"),
 }
 """These sort what dead workers held, the tasks of a claim, the jobs that wait for chains which end,
-or the pages of a few tasks and states, never the backlog."""
+the pages of a few tasks and states, or what was counted up to a limit, never the backlog."""
 
 WALKS_A_PARTIAL_INDEX = {"next_due"}
 BIG = ("SCAN windlass_jobs", "SCAN windlass_chains", "SCAN windlass_blockers")

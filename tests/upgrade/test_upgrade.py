@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 import pytest
@@ -21,6 +21,7 @@ import pytest
 from tests.postgres.cluster import Cluster, destroy_shared_clusters, fresh_database, shared_cluster
 from windlass.model.chain import ChainState
 from windlass.model.job import JobState
+from windlass.store.figures import FigureStore
 from windlass.store.port import Store
 from windlass.store.records import (
     COMPLETE,
@@ -171,6 +172,19 @@ def test_every_job_comes_to_its_end(place: Any) -> None:
         }
         ended = {job.id for job in await store.find(JobFilter(limit=1_000))}
         assert open_before <= seen | ended
+
+    checked(place, check)
+
+
+def test_what_had_failed_before_is_a_group_of_errors(place: Any) -> None:
+    async def check(store: Store, clock: FakeClock, said: dict[str, Any]) -> None:
+        failed = [job["id"] for job in said["jobs"] if job["state"] == "failed"]
+        [group] = (await cast(FigureStore, store).error_groups()).groups
+        assert (group.fingerprint, group.count.count) == ("", len(failed))
+        found = await store.find(JobFilter(fingerprint="", limit=1_000))
+        assert sorted(job.id for job in found) == sorted(failed)
+        depths = (await cast(FigureStore, store).depths()).states
+        assert {str(state): depth.count for state, depth in depths.items()} == said["counts"]
 
     checked(place, check)
 

@@ -492,8 +492,9 @@ class Chaining:
         own = None if row.chain is None else self.book.chain(row.chain)
         rival = None if own is None else self._rival(own)
         if own is not None and rival is not None:
-            row.last_error = (
-                f"chain {own.id} stays failed: its key {own.key!r} belongs to chain {rival.id} now"
+            rules.blame(
+                row,
+                f"chain {own.id} stays failed: its key {own.key!r} belongs to chain {rival.id} now",
             )
             own.error = row.last_error
             self.book.write_chain(own)

@@ -142,6 +142,8 @@ class Row(Carried, array_like=True, kw_only=True, gc=False):
     blockers_open: int | None = None
     """How many chains it still waits for, and how many it named; None where it named none."""
     blockers_total: int | None = None
+    fingerprint: str | None = None
+    """Of `last_error` (`model/fingerprint.py`); None where that is not known."""
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -472,7 +474,8 @@ class Reaped(msgspec.Struct, frozen=True):
 class JobFilter(msgspec.Struct, frozen=True):
     """Which jobs to list or change; what is None does not matter.
 
-    The newest come first; `after` is the last id of the page before.
+    The newest come first; `after` is the last id of the page before. `fingerprint` is that of the
+    error of failed jobs: others have none, and are not found by it.
     """
 
     states: tuple[JobState, ...] | None = None
@@ -483,6 +486,7 @@ class JobFilter(msgspec.Struct, frozen=True):
     after: int | None = None
     limit: int = 100
     tenant: str | None = None
+    fingerprint: str | None = None
 
 
 class ChainFilter(msgspec.Struct, frozen=True):
@@ -544,7 +548,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     callers can write data of their own with them, on connections to the same database. `upkeep`:
     the workers of this store promote, reap and prune; where it is False, another program does.
     `roster`: it is a `Roster`. `examination`: it is a `findings.Examinable`. `chains`: it is a
-    `ChainStore`. `server`: it is a `server.ServerStore`.
+    `ChainStore`. `server`: it is a `server.ServerStore`. `figures`: it is a `figures.FigureStore`.
     """
 
     shared: bool
@@ -556,6 +560,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     examination: bool = False
     chains: bool = False
     server: bool = False
+    figures: bool = False
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ import msgspec
 from windlass.clock import to_micros
 from windlass.errors import ConfigError
 from windlass.model.chain import ChainState
+from windlass.model.fingerprint import fingerprint_of_error, fingerprint_of_text
 from windlass.model.job import Carried, JobState
 from windlass.store.records import (
     MAX_ERROR_TEXT,
@@ -103,6 +104,7 @@ def replace(row: Row, new: NewJob, now: int) -> None:
     row.payload = joined(before, new.payload)
     row.attempts = row.resets = row.suspect = row.holds = 0
     row.last_error = row.errors = row.progress = row.finished_at = row.log = None
+    row.fingerprint = None
     row.revision += 1
     row.updated_at = now
     row.state = state_when_due(row.run_at, now)
@@ -153,6 +155,7 @@ def complete(row: Row, default_keep: float | None, now: int) -> None:
 
 def _fail(row: Row, outcome: Fail, worker: str | None, now: int) -> None:
     row.last_error = outcome.error
+    row.fingerprint = fingerprint_of_error(row.tenant, row.task, outcome.error)
     failed = (row.attempts, now, worker, outcome.error[:MAX_ERROR_TEXT])
     row.errors = _appended(row.errors, msgspec.json.encode(failed), MAX_ERRORS)
     row.suspect = 0
@@ -175,6 +178,12 @@ def _holds(row: Row) -> int:
     return int(bool(row.is_strict) and row.queue is not None and not row.superseded)
 
 
+def blame(row: Row, reason: str) -> None:
+    """Why it fails, where that is no error of its handler's."""
+    row.last_error = reason
+    row.fingerprint = fingerprint_of_text(row.tenant, row.task, reason)
+
+
 def take_back(row: Row, max_resets: int, now: int) -> None:
     """What the death of its worker does to a running job."""
     row.resets += row.suspect
@@ -183,14 +192,14 @@ def take_back(row: Row, max_resets: int, now: int) -> None:
     _hand_back(row, now)
     row.suspect = 1
     if killer and row.state is JobState.READY:
-        row.last_error = KILLED.format(row.resets)
+        blame(row, KILLED.format(row.resets))
         _close(row, JobState.FAILED, now)
 
 
 def _hand_back(row: Row, now: int) -> None:
     row.attempts -= 1
     if row.superseded:
-        row.last_error = SUPERSEDED
+        blame(row, SUPERSEDED)
         _close(row, JobState.FAILED, now)
     elif row.cancel_requested:
         _close(row, JobState.CANCELLED, now)
@@ -234,7 +243,7 @@ def cancel(row: Row, now: int) -> None:
 
 def give_up(row: Row, reason: str, now: int) -> None:
     row.attempts = row.limit
-    row.last_error = reason
+    blame(row, reason)
     _close(row, JobState.FAILED, now)
 
 
@@ -289,7 +298,7 @@ def release(row: Row, now: int) -> None:
 
 def fail_blocked(row: Row, chain: int, state: ChainState, now: int) -> None:
     ended = "failed" if state is ChainState.FAILED else "was cancelled"
-    row.last_error = BLOCKER_FAILED.format(chain, ended)
+    blame(row, BLOCKER_FAILED.format(chain, ended))
     _close(row, JobState.FAILED, now)
 
 

@@ -66,9 +66,10 @@ from windlass.store.server import (
     Token,
 )
 from windlass.stores.memory_book import MemoryBook
+from windlass.stores.memory_figures import MemoryFigures, is_of_group
 
 
-class MemoryStore:
+class MemoryStore(MemoryFigures):
     """All jobs in dictionaries, under one lock."""
 
     capabilities = Capabilities(
@@ -79,6 +80,7 @@ class MemoryStore:
         roster=True,
         chains=True,
         server=True,
+        figures=True,
     )
     chaining = Chaining
 
@@ -98,6 +100,7 @@ class MemoryStore:
         self._secrets: dict[tuple[str, str], str] = {}
         self._requests: dict[tuple[str, str], _Remembered] = {}
         """By tenant and key."""
+        self._rates = {}
         self._tokens = itertools.count(1)
         self._hints = Hints()
         self._closed = False
@@ -655,6 +658,7 @@ class MemoryStore:
                 and (wanted.queue is None or row.queue == wanted.queue)
                 and (wanted.key is None or row.key == wanted.key)
                 and (wanted.ids is None or row.id in wanted.ids)
+                and (wanted.fingerprint is None or is_of_group(wanted.fingerprint, row))
             ]
             return [row.job() for row in chosen[: wanted.limit]]
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_type_hints
 from windlass.model.chain import ChainState
 from windlass.model.job import Carried
 from windlass.model.names import OnBlockerFailure
+from windlass.store.figures import COLUMNS as RATES
 from windlass.store.records import ChainRow, Lease, NewJob, Row
 
 _ROW = Row.__struct_fields__
@@ -20,7 +21,8 @@ _CARRIED = Carried.__struct_fields__
 _FLAGS = ("suspect", "superseded", "cancel_requested", "holds")
 _OF_OPEN_JOBS = ("state", *_FLAGS, "worker", "lease_until")
 _OF_FINISHED_JOBS = ("output", "expires_at")
-_HISTORY = [name for name in _ROW if name not in (*_OF_OPEN_JOBS, "updated_at")]
+_OF_FAILED_JOBS = ("fingerprint",)
+_HISTORY = [name for name in _ROW if name not in (*_OF_OPEN_JOBS, *_OF_FAILED_JOBS, "updated_at")]
 """What the history has. A kept job was last changed when it finished."""
 
 _OF_LINKS = ("chain", "step", "blockers_total", "blockers")
@@ -184,7 +186,7 @@ PLACES = {
     ),
     "{history_row}": ", ".join(
         {
-            **dict.fromkeys(_OF_OPEN_JOBS, "NULL"),
+            **dict.fromkeys((*_OF_OPEN_JOBS, *_OF_FAILED_JOBS), "NULL"),
             **dict.fromkeys(_FLAGS, "0"),
             "state": "'completed'",
             "updated_at": _json("finished_at", "h"),
@@ -286,8 +288,8 @@ PLACES = {
     "{replaced_by_request}": _replaced("r"),
     "{replaced_by_excluded}": _replaced("excluded"),
     "{begun_anew}": "attempts = 0, resets = 0, suspect = false, holds = false, last_error = NULL,"
-    " errors = NULL, progress = NULL, log = NULL, finished_at = NULL, blockers_open = NULL,"
-    " blockers_total = NULL",
+    " fingerprint = NULL, errors = NULL, progress = NULL, log = NULL, finished_at = NULL,"
+    " blockers_open = NULL, blockers_total = NULL",
     "{link_typed}": f"{_typed(NewJob.__struct_fields__)}, payloads json, places integer[],"
     " chain_key text, key_window bigint",
     "{accepted_of_link}": ", ".join(
@@ -298,6 +300,9 @@ PLACES = {
         "{schema}._sound(coalesce(g.payload, 'null'))" if name == "payload" else f"g.{name}"
         for name in _CARRIED
     ),
+    "{rates}": ", ".join(RATES),
+    "{rates_of_row}": ", ".join(f"(x.row ->> {n})::bigint" for n, _ in enumerate(RATES, 2)),
+    "{rates_added}": ", ".join(f"{name} = r.{name} + excluded.{name}" for name in RATES),
     "{new_typed}": _typed(NewJob.__struct_fields__),
     "{new_names}": ", ".join(NewJob.__struct_fields__),
     "{alike_typed}": _typed(NewJob.__struct_fields__).replace("payload json", "payloads json"),

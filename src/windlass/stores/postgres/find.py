@@ -15,6 +15,9 @@ _IS_IN_BATCH = fill(
     "({ready_undelivered t} AND t.id IN (SELECT b.id FROM {schema}._in_batches AS b))"
 )
 
+_AFTER_ALL = 2**63 - 1
+"""An id that no job and no chain reaches."""
+
 _COUNTS = f"""
 SELECT CASE
   WHEN {_IS_IN_BATCH} THEN 'running' WHEN t.state = 'waiting' THEN 'ready' ELSE t.state::text
@@ -61,6 +64,15 @@ def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
     values: list[Any] = []
     is_in_batch = _IS_IN_BATCH.replace("{schema}", schema)
     jobs = _conditions(wanted, values)
+    order = "t.id DESC"
+    if wanted.fingerprint is not None:
+        # Compared as rows, so that no other index has this order: how many there are of one
+        # fingerprint the server does not know.
+        place = "(coalesce(t.fingerprint, ''), t.id)"
+        jobs += f" AND t.state = 'failed' AND {place} > (%s, 0) AND {place} < (%s, %s)"
+        after = _AFTER_ALL if wanted.after is None else wanted.after
+        values += [wanted.fingerprint, wanted.fingerprint, after]
+        order = "coalesce(t.fingerprint, '') DESC, t.id DESC"
     if wanted.states is not None:
         states = [state.value for state in wanted.states]
         jobs += f" AND (t.state = ANY (%s::{schema}._job_state[])"
@@ -73,7 +85,8 @@ def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
             jobs += ")"
     values.append(wanted.limit)
     history = _conditions(wanted, values)
-    if wanted.states is not None and JobState.COMPLETED not in wanted.states:
+    is_kept_asked_for = wanted.states is None or JobState.COMPLETED in wanted.states
+    if not is_kept_asked_for or wanted.fingerprint is not None:
         history += " AND false"
     values += [wanted.limit, wanted.limit]
     return (
@@ -84,7 +97,7 @@ def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
         f" WHERE b.ids @> t.id LIMIT 1) ELSE {schema}._row(t, (SELECT w.name"
         f" FROM {schema}._workers AS w WHERE w.id = t.worker)) END AS row"
         f" FROM {schema}._jobs AS t WHERE {jobs}"
-        " ORDER BY t.id DESC LIMIT %s) UNION ALL "
+        f" ORDER BY {order} LIMIT %s) UNION ALL "
         f"(SELECT t.id, {schema}._history_row(t) FROM {schema}._history AS t WHERE {history}"
         " ORDER BY t.id DESC LIMIT %s)) AS x ORDER BY x.id DESC LIMIT %s",
         values,
@@ -147,7 +160,6 @@ def one_chain(chain_id: int, tenant: str | None) -> tuple[str, list[Any]]:
     )
 
 
-_AFTER_ALL = 2**63 - 1
 _TASKS_OF_CHAINS = """
 WITH RECURSIVE tasks (name) AS (
   (SELECT t.task FROM {schema}._chains AS t ORDER BY t.task LIMIT 1)

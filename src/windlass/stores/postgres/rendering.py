@@ -15,6 +15,7 @@ from windlass.model.job import JobState
 from windlass.model.names import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_RESETS, LONGEST, RESERVED
 from windlass.model.payload import MAX_PAYLOAD
 from windlass.store import chaining, rules, webhooks
+from windlass.store.figures import PERIOD, RATES_KEPT
 from windlass.store.hints import SOON
 from windlass.store.records import (
     CHAIN_DELETED,
@@ -109,6 +110,8 @@ def _places(schema: str) -> dict[str, str]:
         "{max_resets}": str(DEFAULT_MAX_RESETS),
         "{max_payload}": str(MAX_PAYLOAD),
         "{longest}": str(LONGEST),
+        "{rates_period}": f"interval '{PERIOD:g} s'",
+        "{rates_kept}": f"interval '{RATES_KEPT:g} s'",
         "{requests_kept}": f"interval '{REQUESTS_KEPT:g} s'",
         "{reserved_names}": RESERVED,
         "{webhook}": literal(webhooks.WEBHOOK),

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.errors import ChainNotFoundError
+from windlass.model.fingerprint import fingerprint_of_error
 from windlass.model.job import JobState
 from windlass.store.records import (
     Cancel,
@@ -39,6 +40,7 @@ class _Outcome(msgspec.Struct, omit_defaults=True):
     max_attempts: int | None = None
     final: bool | None = None
     payload: msgspec.Raw | None = None
+    fingerprint: str | None = None
 
 
 class _Other(msgspec.Struct, omit_defaults=True):
@@ -70,7 +72,9 @@ class Settlements:
         later: list[int] = []
         for place, (lease, outcome) in enumerate(settlements):
             if is_twice or not isinstance(outcome, Complete) or is_posted(lease, outcome):
-                others.append(_Other(lease.job_id, lease.token, _encode(outcome), lease.chain))
+                others.append(
+                    _Other(lease.job_id, lease.token, _encode(lease, outcome), lease.chain)
+                )
                 later.append(place)
             elif is_linked(lease, outcome):
                 self._linked.add(place, lease, outcome)
@@ -122,7 +126,7 @@ class Settlements:
         return answers
 
 
-def _encode(outcome: Outcome) -> _Outcome:
+def _encode(lease: Lease, outcome: Outcome) -> _Outcome:
     match outcome:
         case Complete():
             return _Outcome("complete", output=raw(outcome.output), keep=outcome.keep)
@@ -135,6 +139,7 @@ def _encode(outcome: Outcome) -> _Outcome:
                 max_attempts=outcome.max_attempts,
                 final=outcome.final,
                 payload=raw(outcome.payload),
+                fingerprint=fingerprint_of_error(lease.tenant, lease.task, outcome.error),
             )
         case Release():
             return _Outcome("release")

@@ -49,6 +49,7 @@ from windlass.stores.postgres.adding import Adding
 from windlass.stores.postgres.calls import Calls
 from windlass.stores.postgres.chain_verbs import ChainVerbs
 from windlass.stores.postgres.claims import Claims
+from windlass.stores.postgres.figures import FigureVerbs
 from windlass.stores.postgres.job_ending import JobEnding
 from windlass.stores.postgres.joined import PostgresJoined
 from windlass.stores.postgres.known_workers import KnownWorkers
@@ -71,7 +72,7 @@ _row = msgspec.json.Decoder(Row).decode
 _rows = msgspec.json.Decoder(list[Row]).decode
 
 
-class PostgresStore(ChainVerbs, ServerVerbs):
+class PostgresStore(ChainVerbs, ServerVerbs, FigureVerbs):
     """Jobs in one schema of one PostgreSQL database.
 
     `url` is anything libpq takes. `pool` is the caller's own psycopg pool instead. `listen=False`
@@ -88,6 +89,7 @@ class PostgresStore(ChainVerbs, ServerVerbs):
         examination=True,
         chains=True,
         server=True,
+        figures=True,
     )
 
     def __init__(

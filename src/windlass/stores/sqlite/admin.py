@@ -85,7 +85,12 @@ def _find_by_id(db: Session, wanted: JobFilter) -> list[Row]:
         and (wanted.task is None or row.task == wanted.task)
         and (wanted.queue is None or row.queue == wanted.queue)
         and (wanted.key is None or row.key == wanted.key)
+        and (wanted.fingerprint is None or _is_of(wanted.fingerprint, row))
     ]
+
+
+def _is_of(fingerprint: str, row: Row) -> bool:
+    return row.state is JobState.FAILED and (row.fingerprint or "") == fingerprint
 
 
 def _find_by_page(db: Session, wanted: JobFilter) -> list[Row]:
@@ -102,6 +107,9 @@ def _find_by_page(db: Session, wanted: JobFilter) -> list[Row]:
     def read(name: str, **more: object) -> list[Row]:
         return rows.read(db, _for_tenant(name, wanted.tenant), **page, **more)
 
+    if wanted.fingerprint is not None:
+        is_asked_for = wanted.states is None or JobState.FAILED in wanted.states
+        return read("find_failed", fingerprint=wanted.fingerprint) if is_asked_for else []
     found: list[Row] = []
     states = None if wanted.states is None else set(wanted.states)
     if states is None or JobState.COMPLETED in states:

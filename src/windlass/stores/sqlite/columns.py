@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from windlass.model.job import Carried
+from windlass.store.figures import COLUMNS as RATES
 from windlass.store.records import ChainRow, Lease, NewJob, Row
 from windlass.store.server import Token
 
@@ -22,7 +23,8 @@ _OF_RUNNING_JOBS = ("worker", "token", "lease_until")
 _FLAGS_OF_OPEN_JOBS = ("suspect", "superseded", "cancel_requested", "holds")
 _OF_OPEN_JOBS = ("state", *_FLAGS_OF_OPEN_JOBS, *_OF_RUNNING_JOBS)
 _OF_FINISHED_JOBS = ("output", "expires_at")
-_HISTORY = [name for name in _ROW if name not in _OF_OPEN_JOBS]
+_OF_FAILED_JOBS = ("fingerprint",)
+_HISTORY = [name for name in _ROW if name not in (*_OF_OPEN_JOBS, *_OF_FAILED_JOBS)]
 _UPDATED = [name for name in _ROW if name not in ("id", *_OF_RUNNING_JOBS, *_OF_FINISHED_JOBS)]
 _CHAIN = ChainRow.__struct_fields__
 _WORKER = "(SELECT w.name FROM windlass_workers AS w WHERE w.id = j.worker)"
@@ -71,7 +73,7 @@ _HISTORY_ROW = _json(
     {
         "state": "'completed'",
         **dict.fromkeys(_FLAGS_OF_OPEN_JOBS, "0"),
-        **dict.fromkeys(_OF_RUNNING_JOBS, "NULL"),
+        **dict.fromkeys((*_OF_RUNNING_JOBS, *_OF_FAILED_JOBS), "NULL"),
     },
 )
 _CHAIN_ROW = f"json_array({_each(_CHAIN, 'c', {})})"
@@ -150,6 +152,10 @@ PLACES = {
     "{chain}": ", ".join(_CHAIN),
     "{chain_of_row}": ", ".join(_of_chain.values()),
     "{chain_updates}": ", ".join(f"{name} = excluded.{name}" for name in _CHAIN if name != "id"),
+    "{rates}": ", ".join(RATES),
+    "{rates_of_row}": ", ".join(f"value ->> {n}" for n, _ in enumerate(RATES, 2)),
+    "{rates_added}": ", ".join(f"{name} = {name} + excluded.{name}" for name in RATES),
+    "{rates_summed}": ", ".join(f"sum(r.{name})" for name in RATES),
     "{history}": ", ".join(_HISTORY),
     "{history_of_row}": ", ".join(_of_row[name] for name in _HISTORY),
     "{history_of_job}": _each(_HISTORY, "j", _COMPLETED),

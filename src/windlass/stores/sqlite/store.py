@@ -16,6 +16,15 @@ from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS, Chain
 from windlass.model.cron import Schedule
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.store import rules
+from windlass.store.figures import (
+    COUNTED,
+    COUNTED_OF_GROUP,
+    Depths,
+    ErrorGroups,
+    Rate,
+    RateFilter,
+    TaskFigures,
+)
 from windlass.store.findings import Finding
 from windlass.store.hints import Due, Hints, ignore_due
 from windlass.store.port import Joined, Listening, Transaction
@@ -42,12 +51,22 @@ from windlass.store.records import (
 from windlass.store.schedules import Fired, KnownSchedule
 from windlass.store.server import ClaimScope, Request, Requested, Token
 from windlass.stores.migrations import Migrate
-from windlass.stores.sqlite import access, admin, chain_admin, examine, schedules, schema, upkeep
+from windlass.stores.sqlite import (
+    access,
+    admin,
+    chain_admin,
+    examine,
+    figures,
+    schedules,
+    schema,
+    upkeep,
+)
 from windlass.stores.sqlite.anchor import Anchor, open_anchored
 from windlass.stores.sqlite.chain_admin import Seen
 from windlass.stores.sqlite.claim import Claimed, ClaimMemory, claim, leases_of, must_write
 from windlass.stores.sqlite.claimable import claimable
 from windlass.stores.sqlite.connection import Session, Synchronous, enter_wal
+from windlass.stores.sqlite.depths import depths
 from windlass.stores.sqlite.enqueue import Added, Enqueue
 from windlass.stores.sqlite.joined import SqliteJoined
 from windlass.stores.sqlite.lease_clock import ticks
@@ -78,6 +97,7 @@ class SqliteStore:
         examination=True,
         chains=True,
         server=True,
+        figures=True,
     )
 
     def __init__(
@@ -533,6 +553,39 @@ class SqliteStore:
             lambda db, now: admin.delete_failed(db, limit, tenant), rows=limit
         )
         return deleted
+
+    # ── how work goes ──
+
+    async def depths(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        most: int = COUNTED,
+    ) -> Depths:
+        found: Depths = await self._read(
+            lambda db: depths(db, task, queue, tenant, most, self._clock.now())
+        )
+        return found
+
+    async def note_rates(self, reported: Sequence[TaskFigures]) -> None:
+        rows = figures.encode(reported)
+        await self._submit(lambda db, now: figures.note_rates(db, rows, now))
+
+    async def rates(self, wanted: RateFilter) -> list[Rate]:
+        found: list[Rate] = await self._read(
+            lambda db: figures.rates(db, wanted, self._clock.now())
+        )
+        return found
+
+    async def error_groups(
+        self, limit: int = 50, tenant: str | None = None, most: int = COUNTED_OF_GROUP
+    ) -> ErrorGroups:
+        groups: ErrorGroups = await self._read(
+            lambda db: figures.error_groups(db, limit, tenant, most)
+        )
+        return groups
 
     # ── for servers ──
 

@@ -33,6 +33,7 @@ from windlass.testing.contract import (
     crash,
     enqueue,
     expire,
+    figures,
     history,
     keys,
     leases,
@@ -91,6 +92,7 @@ _GROUPS = (
     chains_at_once,
     webhooks,
     server,
+    figures,
 )
 
 

@@ -76,6 +76,11 @@ BEGIN
       last_error = CASE
         WHEN s.blamed IS NOT NULL THEN {schema}._failed_with(s.blamed) ELSE j.last_error
       END,
+      fingerprint = CASE
+        WHEN s.blamed IS NOT NULL
+          THEN {schema}._fingerprint(j.tenant, j.task, {schema}._failed_with(s.blamed))
+        ELSE j.fingerprint
+      END,
       holds = s.blamed IS NOT NULL AND j.is_strict AND j.queue IS NOT NULL
     FROM unnest(heard, met, blamed) AS s (job, met, blamed)
     WHERE j.id = s.job AND j.state = 'blocked'

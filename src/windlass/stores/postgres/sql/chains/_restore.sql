@@ -35,7 +35,10 @@ BEGIN
     WHERE j.id = ANY (_jobs)
   LOOP
     UPDATE {schema}._chains AS c SET error = taken.error WHERE c.id = taken.chain;
-    UPDATE {schema}._jobs AS j SET last_error = taken.error WHERE j.id = taken.id;
+    UPDATE {schema}._jobs AS j SET
+      last_error = taken.error,
+      fingerprint = {schema}._fingerprint(j.tenant, j.task, taken.error)
+    WHERE j.id = taken.id;
     stays := stays || taken.id;
   END LOOP;
   over := {schema}._spans(stays);

@@ -23,6 +23,13 @@ BEGIN
           THEN replace({killed}, '{0}', (k.resets + 1)::text)
         ELSE k.last_error
       END,
+      fingerprint = CASE
+        WHEN k.superseded THEN {schema}._fingerprint(k.tenant, k.task, {superseded})
+        WHEN k.suspect AND k.resets + 1 >= _max_resets AND NOT k.cancel_requested
+          THEN {schema}._fingerprint(
+            k.tenant, k.task, replace({killed}, '{0}', (k.resets + 1)::text))
+        ELSE k.fingerprint
+      END,
       finished_at = CASE
         WHEN k.superseded OR k.cancel_requested OR (k.suspect AND k.resets + 1 >= _max_resets)
           THEN _at

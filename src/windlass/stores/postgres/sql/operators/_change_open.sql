@@ -19,7 +19,9 @@ BEGIN
     RETURN QUERY
     UPDATE {schema}._jobs AS k SET
       state = 'failed', attempts = coalesce(k.max_attempts, {max_attempts}),
-      last_error = _edit.reason, finished_at = _at, updated_at = _at,
+      last_error = _edit.reason,
+      fingerprint = {schema}._fingerprint(k.tenant, k.task, _edit.reason),
+      finished_at = _at, updated_at = _at,
       holds = k.is_strict AND k.queue IS NOT NULL
     WHERE k.id = ANY (_ids) AND {schema}._is_open(k, _batched)
     RETURNING ({schema}._public(k, NULL)).*;

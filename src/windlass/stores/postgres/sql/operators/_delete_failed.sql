@@ -13,7 +13,7 @@ BEGIN
     DELETE FROM {schema}._jobs AS j WHERE j.ctid = ANY (ARRAY(
       SELECT o.ctid FROM {schema}._jobs AS o
       WHERE o.state = 'failed' AND (_tenant IS NULL OR o.tenant = _tenant)
-      ORDER BY o.finished_at LIMIT _limit FOR UPDATE SKIP LOCKED
+      ORDER BY o.id LIMIT _limit FOR UPDATE SKIP LOCKED
     ))
     RETURNING j.id, j.tenant, j.blockers_total, {schema}._freed(j) AS queue
   )

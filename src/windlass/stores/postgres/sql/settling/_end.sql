@@ -23,6 +23,7 @@ BEGIN
       IF j.superseded THEN
         new_state := 'failed';
         j.last_error := {superseded};
+        j.fingerprint := {schema}._fingerprint(j.tenant, j.task, j.last_error);
       ELSIF j.cancel_requested THEN
         new_state := 'cancelled';
       ELSE
@@ -30,6 +31,7 @@ BEGIN
       END IF;
     ELSE
       j.last_error := o.error;
+      j.fingerprint := coalesce(o.fingerprint, {schema}._fingerprint(j.tenant, j.task, o.error));
       j.errors := {schema}._appended(
         j.errors,
         json_build_array(
@@ -54,7 +56,7 @@ BEGIN
     UPDATE {schema}._jobs AS k SET
       state = new_state, run_at = due, attempts = j.attempts, suspect = j.suspect,
       payload = j.payload, last_error = j.last_error,
-      errors = j.errors, updated_at = at,
+      fingerprint = j.fingerprint, errors = j.errors, updated_at = at,
       holds = CASE
         WHEN new_state = 'cancelled' OR j.superseded THEN false
         WHEN o.kind = 'fail' THEN j.is_strict AND j.queue IS NOT NULL
