@@ -9,7 +9,7 @@ PEERS_READY := $(PEERS)/.ready
 TESTS := tests/unit tests/contract tests/engine tests/sqlite tests/cli tests/faults tests/docs tests/simulation tests/machines tests/fuzz tests/soak tests/upgrade tests/server tests/dashboard tests/remote tests/postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint format cover pythons simulate machines mutation fuzz soak bench bench-quick clean
+.PHONY: help demo dashboard test test-all check lint format cover pythons simulate machines mutation fuzz soak bench bench-quick clean
 
 help: ## show these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ $(READY): pyproject.toml
 
 demo: $(READY) ## set everything up and watch jobs run, a quarter of a minute
 	@$(BIN)/windlass demo
+
+dashboard: $(READY) ## set everything up and see jobs run in your browser, until Ctrl-C
+	@$(BIN)/windlass demo --dashboard
 
 test: $(READY) lint ## set everything up and run all checks and tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not rig and not slow" $(TESTS)

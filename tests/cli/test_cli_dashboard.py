@@ -59,7 +59,7 @@ def test_a_missing_package_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "windlass.server.dashboard.alone", None)
     with pytest.raises(ImportError):
-        dashboard._imported()
+        dashboard.require_extra()
     monkeypatch.delitem(sys.modules, "windlass.server.dashboard.alone")
     for name in list(sys.modules):
         if name.startswith("windlass.server.dashboard"):
@@ -87,3 +87,30 @@ def test_a_browser_is_opened_where_there_is_a_screen(
     if opens:
         wait_until("the browser", lambda: opened)
     assert opened == (["http://127.0.0.1:1/"] if opens else [])
+
+
+@pytest.mark.slow
+def test_the_demo_shows_a_busy_shop_and_leaves_nothing(program: Program) -> None:
+    process = program.start("demo", "--dashboard", "--port", "0", "--no-open")
+    process.wait_for_line("its dashboard is at")
+    found = re.search(r"http://127\.0\.0\.1:\d+/", process.output)
+    assert found is not None
+    with httpx.Client(base_url=found[0], trust_env=False, timeout=30) as browser:
+        for path, words in (
+            ("/jobs?state=completed", "send_mail"),
+            ("/jobs?state=failed&task=resize", "is no picture"),
+            ("/chains?state=completed", "shipped"),
+            ("/schedules", "Europe/Berlin"),
+            ("/workers", "grace-"),
+            ("/jobs?state=running", "page 3 of 90"),
+        ):
+            wait_until(words, lambda path=path, words=words: words in browser.get(path).text)  # type: ignore[misc]
+    process.send(signal.SIGINT)
+    assert process.wait() == 0
+    assert [path.name for path in program.folder.iterdir()] == ["work.py"]
+
+
+def test_the_demo_with_pages_plays_on_a_file(program: Program) -> None:
+    result = program.call("demo", "--dashboard", "-c", "postgresql:///shop")
+    assert result.exit_code == 2
+    assert "leave out -c" in result.output

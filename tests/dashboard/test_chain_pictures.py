@@ -85,7 +85,7 @@ def test_what_is_gone_is_one_box_and_too_much_is_left_out() -> None:
         assert [box.title for box in draw(chain).boxes] == ["1 job before", "more"]
         ended = await gather(client, gone.id)
         assert ended is not None
-        assert [box.address for box in draw(ended).boxes] == [f"/jobs/{gone.id}"]
+        assert [box.address for box in draw(ended).boxes] == [f"/chains/{gone.id}"]
 
     shown(check)
 

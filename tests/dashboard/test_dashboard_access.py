@@ -345,10 +345,10 @@ def test_a_database_that_is_away_is_told_and_not_as_our_failure() -> None:
             (RuntimeError("secret"), "log says more"),
         ):
 
-            async def broken(*args: Any, raised: Exception = error) -> Any:
+            async def broken(*, raised: Exception = error, **words: Any) -> Any:
                 raise raised
 
-            kit.store.counts = broken
+            kit.store.depths = broken
             page = await browser.get("/", status=500 if isinstance(error, RuntimeError) else 503)
             assert words in page.text
             assert str(error) not in page.text

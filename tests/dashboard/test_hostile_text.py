@@ -25,7 +25,23 @@ HOSTILE = [
     "&lt;b&gt; &amp;",
 ]
 
-KNOWN = {"a", "body", "button", "code", "dd", "details", "dialog", "div", "dl", "dt", "form", "g"}
+KNOWN = {
+    "a",
+    "body",
+    "br",
+    "button",
+    "code",
+    "figure",
+    "figcaption",
+    "dd",
+    "details",
+    "dialog",
+    "div",
+    "dl",
+    "dt",
+    "form",
+    "g",
+}
 KNOWN |= {"h1", "h2", "head", "header", "html", "input", "kbd", "label", "li", "link", "main"}
 KNOWN |= {"meta", "nav", "ol", "option", "p", "path", "pre", "progress", "rect", "circle", "script"}
 KNOWN |= {"section", "select", "span", "summary", "svg", "symbol", "table", "tbody", "td", "text"}

@@ -11,13 +11,13 @@ from tests.dashboard.kit import Dashboard, shown
 from tests.server.rest.kit import counted
 from windlass.errors import StoreUnavailableError
 from windlass.server.access import ANONYMOUS
-from windlass.server.dashboard.figures import Figures
+from windlass.server.dashboard.figures import Looks
 from windlass.server.dashboard.live import LONGEST_SILENCE, Watchers
 from windlass.server.identity import Identity, Role
 
 
 def watchers(kit: Dashboard) -> Watchers:
-    return Watchers(kit.service, Figures(kit.service))
+    return Watchers(kit.service, Looks(kit.service))
 
 
 def read(event: bytes) -> tuple[str, Any]:
@@ -34,11 +34,11 @@ def test_numbers_are_told_when_they_change_and_now_and_then() -> None:
         events = watchers(kit).events(ANONYMOUS)
         assert (await anext(events)).startswith(b"retry:")
         name, figures = await told(events)
-        assert (name, figures["ready"]) == ("figures", {"number": 0, "exact": True})
+        assert (name, figures["ready"]) == ("figures", {"count": 0, "estimate": False})
         await kit.app.client.add_job("mail")
         began = kit.clock.monotonic()
         name, figures = await told(events)
-        assert figures["ready"]["number"] == 1
+        assert figures["ready"]["count"] == 1
         assert kit.clock.monotonic() - began < 2
         began = kit.clock.monotonic()
         assert await told(events) == (name, figures)
@@ -51,7 +51,7 @@ def test_numbers_are_told_when_they_change_and_now_and_then() -> None:
 def test_many_pages_cost_one_look_a_second() -> None:
     async def check(kit: Dashboard) -> None:
         shared = watchers(kit)
-        looks = counted(kit.store, "counts")
+        looks = counted(kit.store, "depths")
         pages = [shared.events(ANONYMOUS) for _ in range(20)]
         for page in pages:
             await anext(page)
@@ -73,7 +73,7 @@ def test_a_tenant_is_told_its_own_numbers() -> None:
         events = watchers(kit).events(identity)
         await anext(events)
         _, figures = await told(events)
-        assert figures["ready"]["number"] == 0
+        assert figures["ready"]["count"] == 0
         await events.aclose()  # type: ignore[attr-defined]
 
     shown(check)
@@ -83,14 +83,14 @@ def test_a_database_that_is_away_is_told_and_come_back_to() -> None:
     async def check(kit: Dashboard) -> None:
         events = watchers(kit).events(ANONYMOUS)
         await anext(events)
-        whole = kit.store.counts
+        whole = kit.store.depths
 
-        async def away(*args: Any) -> Any:
+        async def away(**words: Any) -> Any:
             raise StoreUnavailableError("away")
 
-        kit.store.counts = away
+        kit.store.depths = away
         assert (await told(events))[0] == "trouble"
-        kit.store.counts = whole
+        kit.store.depths = whole
         assert (await told(events))[0] == "figures"
         await events.aclose()  # type: ignore[attr-defined]
 

@@ -6,8 +6,6 @@ import os
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import click
 
@@ -29,6 +27,7 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
     examples=(
         "windlass dashboard                           # sqlite:///windlass.db, in your browser",
         "windlass dashboard -c postgresql:///shop --read-only",
+        "windlass demo --dashboard                    # see it with jobs that run",
     ),
 )
 @click.option(
@@ -47,7 +46,9 @@ def dashboard(place: Place, port: int, read_only: bool, no_open: bool) -> None:
     It answers this machine alone, and asks for a token as soon as the database has one. Nothing
     else runs: workers work, and windlass serve shows the same pages to other machines.
     """
-    show = _imported()
+    require_extra()
+    from windlass.server.dashboard.alone import show
+
     logs.configure("warning", "text")
 
     async def work(app: App) -> None:
@@ -65,16 +66,15 @@ def dashboard(place: Place, port: int, read_only: bool, no_open: bool) -> None:
     place.use(work)
 
 
-def _imported() -> Callable[..., Coroutine[Any, Any, None]]:
+def require_extra() -> None:
     """MissingExtraError where a package is missing that only pages need."""
     try:
-        from windlass.server.dashboard.alone import show
+        import windlass.server.dashboard.alone  # noqa: F401
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] == "windlass":
             raise
-        feature = f"windlass dashboard (which imports {error.name})"
+        feature = f"the dashboard (which imports {error.name})"
         raise MissingExtraError(feature, "server") from error
-    return show
 
 
 def open_browser(address: str) -> None:

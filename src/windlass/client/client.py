@@ -88,10 +88,20 @@ class Client(ChainVerbs):
         ids: Sequence[int] | None = None,
         after: int | None = None,
         limit: int = 100,
+        fingerprint: str | None = None,
     ) -> list[Job]:
-        """A page of jobs, the newest first; pass the last id as `after` for the next page."""
+        """A page of jobs, the newest first; pass the last id as `after` for the next page.
+
+        `fingerprint` is that of the error of failed jobs: those with the same one are a group."""
         wanted = make_filter(
-            state=state, task=task, queue=queue, key=key, ids=ids, after=after, limit=limit
+            state=state,
+            task=task,
+            queue=queue,
+            key=key,
+            ids=ids,
+            after=after,
+            limit=limit,
+            fingerprint=fingerprint,
         )
         return await (await self._opened()).find(replace(wanted, tenant=self._tenant()))
 

@@ -24,6 +24,7 @@ def make_filter(
     ids: Sequence[int] | None = None,
     after: int | None = None,
     limit: int = 100,
+    fingerprint: str | None = None,
 ) -> JobFilter:
     """The filter for these words, each checked."""
     names.check_count(limit, "limit", 1, 10_000)
@@ -41,6 +42,7 @@ def make_filter(
         ids=None if ids is None else names.check_jobs(ids),
         after=after,
         limit=limit,
+        fingerprint=fingerprint,
     )
 
 

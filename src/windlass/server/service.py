@@ -26,6 +26,7 @@ from windlass.server.refusals import Forbidden
 from windlass.server.settings import DEFAULT_KEEP, ServeSettings
 from windlass.server.watches import Watches
 from windlass.server.webhooks.addresses import check_address
+from windlass.store.figures import FigureStore
 from windlass.store.port import Store
 from windlass.store.server import ServerStore
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from windlass.server.streams.shared import CallHandler
 
 
-class ServedStore(Store, ServerStore, Protocol):
+class ServedStore(Store, ServerStore, FigureStore, Protocol):
     """A queue that a server can work with."""
 
 

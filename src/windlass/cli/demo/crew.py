@@ -14,10 +14,13 @@ LEASE = 2.0
 class Crew:
     """Starts `windlass run` processes by name and makes sure that all of them end."""
 
-    def __init__(self, url: str, schema: str, folder: Path) -> None:
+    def __init__(
+        self, url: str, schema: str, folder: Path, program: str = "windlass.cli.demo.tasks:app"
+    ) -> None:
         self._url = url
         self._schema = schema
         self._folder = folder
+        self._program = program
         self._processes: dict[str, asyncio.subprocess.Process] = {}
 
     async def hire(self, name: str, crontab: Path | None = None) -> int:
@@ -26,7 +29,7 @@ class Crew:
         log = self._folder / f"{name}.log"
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "windlass", "run", "windlass.cli.demo.tasks:app"),
+                *(sys.executable, "-P", "-m", "windlass", "run", self._program),
                 *("--worker-name", name, "--poll-interval", "500", "-j", "4", *schedules),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,

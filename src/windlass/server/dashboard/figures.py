@@ -6,15 +6,25 @@ wants to show, and not how that is counted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from windlass.client import Client
 from windlass.model.job import JobState
 from windlass.server.dashboard.search import Search, batches
 from windlass.server.service import Service
+from windlass.store.figures import BOUNDS, Depths, ErrorGroups, Figures, RateFilter
+from windlass.store.figures import Rate as StoredRate
 
 MOST_COUNTED = 10_000
-"""Up to which jobs of a filter are counted one by one."""
+"""Up to which jobs of a search are counted one by one."""
+WINDOWS = {15: 10.0, 60: 30.0, 360: 180.0}
+"""Minutes that charts may show, and the seconds of one of their steps."""
+MOST_NAMES = 60
+"""Tasks, or queues, whose depths one page looks up."""
+_SAMPLED = 200
+"""Jobs in which names of tasks and queues are looked for."""
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -24,24 +34,48 @@ class Count(msgspec.Struct, frozen=True):
     is_exact: bool = True
 
 
-class Depths(msgspec.Struct, frozen=True):
-    """How many jobs are in each state."""
+class Work(msgspec.Struct, frozen=True):
+    """What was done in a stretch of time. Times are seconds, None where nothing was done."""
 
-    states: dict[JobState, Count]
+    done: int
+    failed: int
+    """Attempts that failed, those that are tried again, too."""
+    per_second: float
+    wait: float | None
+    wait95: float | None
+    run: float | None
+    run95: float | None
 
-    def of(self, state: JobState) -> Count:
-        return self.states.get(state, Count(0))
+    @property
+    def failing(self) -> float:
+        """The part of all attempts that failed."""
+        return self.failed / self.done if self.done else 0.0
 
 
-class Figures:
-    """The figures of one service. Whose they are, the client that is given says."""
+class History(msgspec.Struct, frozen=True):
+    """Rates and times, one value for each step: `at` are seconds since 1970. Times are None where
+    nothing was done."""
+
+    step: float
+    at: list[int]
+    done: list[float]
+    failed: list[float]
+    wait: list[float | None]
+    wait95: list[float | None]
+    run: list[float | None]
+    run95: list[float | None]
+
+
+class Looks:
+    """The figures of one service. `tenant` is whose they are, None for those of all."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def depths(self, client: Client) -> Depths:
-        counts = await client.counts()
-        return Depths({JobState(state): Count(count) for state, count in counts.items()})
+    async def depths(
+        self, tenant: str | None, *, task: str | None = None, queue: str | None = None
+    ) -> Depths:
+        return await self._service.store.depths(task=task, queue=queue, tenant=tenant)
 
     async def count(self, client: Client, search: Search) -> Count:
         """How many jobs a search selects, exactly up to `MOST_COUNTED`."""
@@ -51,3 +85,89 @@ class Figures:
             if total >= MOST_COUNTED:
                 return Count(total, is_exact=False)
         return Count(total)
+
+    async def groups(self, tenant: str | None) -> ErrorGroups:
+        return await self._service.store.error_groups(tenant=tenant)
+
+    async def history(self, tenant: str | None, minutes: int) -> History:
+        """All tasks together, as far back as asked."""
+        step = WINDOWS[minutes]
+        store = self._service.store
+        found = await store.rates(RateFilter(seconds=minutes * 60.0, step=step, tenant=tenant))
+        return history(found, minutes * 60, step, await store.now())
+
+    async def by_task(self, tenant: str | None, minutes: int) -> dict[str, Work]:
+        """What was done of each task in so many minutes, the busiest first."""
+        seconds = minutes * 60.0
+        wanted = RateFilter(seconds=seconds, step=seconds, by_task=True, tenant=tenant)
+        sums: dict[str, Figures] = {}
+        for rate in await self._service.store.rates(wanted):
+            sums.setdefault(rate.task, Figures()).add(rate.figures)
+        found = {task: work(figures, seconds) for task, figures in sums.items()}
+        return dict(sorted(found.items(), key=lambda item: (-item[1].done, item[0])))
+
+    async def names(self, client: Client) -> tuple[set[str], set[str]]:
+        """Tasks and queues that the newest unfinished jobs and the last failed ones are of."""
+        tasks, queues = set(), set()
+        unfinished = [state for state in JobState if not state.is_final]
+        for states in (unfinished, [JobState.FAILED]):
+            for job in await client.list_jobs(state=states, limit=_SAMPLED):
+                tasks.add(job.task)
+                queues |= set() if job.queue is None else {job.queue}
+        return tasks, queues
+
+
+def work(figures: Figures, seconds: float) -> Work:
+    done = figures.processed
+    return Work(
+        done=done,
+        failed=failed(figures),
+        per_second=done / seconds,
+        wait=mean(figures.waited, figures.waits),
+        wait95=quantile(figures.waits, 0.95),
+        run=mean(figures.ran, figures.runs),
+        run95=quantile(figures.runs, 0.95),
+    )
+
+
+def failed(figures: Figures) -> int:
+    return figures.retry + figures.failed + figures.poison
+
+
+def history(found: Sequence[StoredRate], seconds: float, step: float, now: int) -> History:
+    """Every step of the window has its values, those too in which nothing was done. The step that
+    is under way is left out: its rate is not known yet."""
+    by_instant = {rate.at // 1_000_000: rate.figures for rate in found}
+    end = int(now / 1e6 // step * step)
+    begin = int((now / 1e6 - seconds) // step * step)
+    at = list(range(begin, end, int(step)))
+    all_of = [by_instant.get(instant, Figures()) for instant in at]
+    return History(
+        step=step,
+        at=at,
+        done=[round(one.processed / step, 3) for one in all_of],
+        failed=[round(failed(one) / step, 3) for one in all_of],
+        wait=[mean(one.waited, one.waits) for one in all_of],
+        wait95=[quantile(one.waits, 0.95) for one in all_of],
+        run=[mean(one.ran, one.runs) for one in all_of],
+        run95=[quantile(one.runs, 0.95) for one in all_of],
+    )
+
+
+def mean(micros: int, counts: Sequence[int]) -> float | None:
+    total = sum(counts)
+    return round(micros / 1e6 / total, 4) if total else None
+
+
+def quantile(counts: Sequence[int], part: float) -> float | None:
+    """About so large is the value below which this part of all lies: as good as the bounds of the
+    buckets are, and no larger than the last of them."""
+    total = sum(counts)
+    if not total:
+        return None
+    wanted, below, low = total * part, 0.0, 0.0
+    for count, high in zip(counts, BOUNDS, strict=False):
+        if below + count >= wanted:
+            return round(low + (high - low) * (wanted - below) / count, 4)
+        below, low = below + count, high
+    return low

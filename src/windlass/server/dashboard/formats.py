@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from windlass.clock import to_datetime
+
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
@@ -92,6 +94,16 @@ def first_line(text: str | None, most: int = 160) -> str:
     return cut(line, most)
 
 
+def share(fraction: float) -> str:
+    """A part of a whole: 12 %, and <1 % where it is little."""
+    return "<1 %" if 0 < fraction < 0.01 else f"{fraction * 100:.0f} %"
+
+
+def at(micros: int) -> datetime:
+    """The instant of a store, which is microseconds."""
+    return to_datetime(micros)
+
+
 def percent(fraction: float) -> int:
     """From 0 to 100, whatever a program says of its progress; NaN is 0."""
     return round(min(1.0, max(0.0, fraction)) * 100) if fraction == fraction else 0
@@ -109,4 +121,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "cut": cut,
     "first_line": first_line,
     "percent": percent,
+    "share": share,
+    "at": at,
 }

@@ -15,7 +15,7 @@ from contextlib import suppress
 import msgspec
 
 from windlass.errors import StoreError
-from windlass.server.dashboard.figures import Figures
+from windlass.server.dashboard.figures import Looks
 from windlass.server.identity import Identity
 from windlass.server.service import Service
 
@@ -39,7 +39,7 @@ class _Look:
 class Watchers:
     """Those who watch one service."""
 
-    def __init__(self, service: Service, figures: Figures) -> None:
+    def __init__(self, service: Service, figures: Looks) -> None:
         self._service = service
         self._figures = figures
         self._looks: dict[str | None, _Look] = {}
@@ -74,10 +74,10 @@ class Watchers:
         async with look.lock:
             clock = self._service.clock
             if clock.monotonic() - look.at >= PAUSE:
-                depths = await self._figures.depths(self._service.client(identity))
+                depths = await self._figures.depths(identity.sees)
                 numbers = {
-                    f"{state}": {"number": count.number, "exact": count.is_exact}
-                    for state, count in depths.states.items()
+                    f"{state}": {"count": depth.count, "estimate": depth.is_estimate}
+                    for state, depth in depths.states.items()
                 }
                 look.event = b"event: figures\ndata: " + msgspec.json.encode(numbers) + b"\n\n"
                 look.at = clock.monotonic()

@@ -154,5 +154,5 @@ def _whole(node: ChainNode, row: int) -> Box:
         cut(chain.task, _LONGEST),
         f"chain {chain.id}",
         chain.state,
-        f"/jobs/{chain.id}",
+        f"/chains/{chain.id}",
     )

@@ -18,6 +18,7 @@ from windlass.server.dashboard.answers import address
 from windlass.server.dashboard.forms import BadForm, Form
 
 BATCH = 1_000
+UNKNOWN = "unknown"
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +32,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     ids: tuple[int, ...] = ()
+    error: str | None = None
+    """The fingerprint of the error of failed jobs; UNKNOWN for those that have none."""
 
     @property
     def is_empty(self) -> bool:
@@ -52,6 +55,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             "since": _text(self.since),
             "until": _text(self.until),
             "id": self.ids,
+            "error": self.error,
         }
 
     def at(self, path: str, **more: Any) -> str:
@@ -69,6 +73,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             "queue": self.queue,
             "key": self.key,
             "ids": self.ids or None,
+            "fingerprint": "" if self.error == UNKNOWN else self.error,
         }
 
 
@@ -87,6 +92,7 @@ def read(form: Form) -> Search:
         since=_instant(form, "since"),
         until=_instant(form, "until"),
         ids=tuple(form.numbers("id")),
+        error=form.one("error"),
     )
 
 

@@ -11,12 +11,13 @@ from windlass.client import Client
 from windlass.clock import to_datetime
 from windlass.model.names import check_tenant
 from windlass.server.dashboard.cookies import Cookies
-from windlass.server.dashboard.figures import Figures
+from windlass.server.dashboard.figures import Looks
 from windlass.server.dashboard.forms import Form
 from windlass.server.dashboard.live import Watchers
 from windlass.server.identity import Identity, Power
 from windlass.server.refusals import Refusal
 from windlass.server.service import Service
+from windlass.server.visible import readable
 
 
 class NotThere(Refusal):
@@ -32,7 +33,7 @@ class Shared:
     def __init__(self, service: Service, *, is_read_only: bool) -> None:
         self.service = service
         self.is_read_only = is_read_only
-        self.figures = Figures(service)
+        self.figures = Looks(service)
         self.watchers = Watchers(service, self.figures)
 
 
@@ -88,6 +89,11 @@ class Visit:
         """For ids and lists: all that the caller sees, or the one tenant that is named."""
         return self.service.client(self.identity, check_tenant(tenant))
 
+    def scope(self, tenant: str | None) -> str | None:
+        """The tenant whose figures are meant: the one that is named, or all that the caller sees;
+        `seen` has judged the name."""
+        return self.identity.sees if tenant is None else tenant
+
     def own(self, tenant: str | None = None) -> Client:
         """For what is meant by its name: queues, tasks, schedules, keys."""
         return self.service.own_client(self.identity, check_tenant(tenant))
@@ -96,6 +102,11 @@ class Visit:
     def sees_tenants(self) -> bool:
         """Whether the jobs of several tenants may stand on one page."""
         return self.identity.sees is None
+
+    def worker(self, name: str | None) -> str:
+        """The name of a worker, as the caller may know it."""
+        name = name or ""
+        return name if self.identity.is_admin else readable(name)
 
     # ── what is in the address ──
 

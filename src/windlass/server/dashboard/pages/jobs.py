@@ -28,7 +28,7 @@ async def jobs(visit: Visit) -> Answer:
         "search": search,
         "jobs": shown,
         "states": list(JobState),
-        "depths": await visit.figures.depths(client),
+        "depths": await visit.figures.depths(visit.scope(search.tenant)),
         "newest": search.at("/jobs") if after is not None else None,
         "older": search.at("/jobs", after=shown[-1].id) if len(found) > PAGE else None,
         "has_tenants": visit.sees_tenants and any(job.tenant for job in shown),

@@ -33,7 +33,7 @@
   function show(figures) {
     for (const [name, count] of Object.entries(figures)) {
       for (const place of document.querySelectorAll(`[data-figure="${CSS.escape(name)}"]`)) {
-        const text = number.format(count.number) + (count.exact ? "" : "+");
+        const text = (count.estimate ? "~" : "") + number.format(count.count);
         if (place.textContent !== text) place.textContent = text;
       }
     }
