@@ -13,9 +13,9 @@ from tests.engine.engine_kit import Bench, virtual, wait_until
 from tests.engine.schedule_kit import ScheduleBench, over_days
 from windlass import Abandon, Context, Poison
 from windlass.observe import metrics
-from windlass.observe.figures import Figures, added_up, decode, encode
 from windlass.observe.instruments import Instruments
 from windlass.observe.metrics import MOST_TASKS, OTHER
+from windlass.observe.snapshot import Snapshot, added_up, decode, encode
 from windlass.store.records import ClaimRequest, Lease
 
 
@@ -58,13 +58,13 @@ def equip(bench: Bench) -> Told:
     return told
 
 
-def processed(found: Figures, task: str = "t") -> dict[str, int]:
+def processed(found: Snapshot, task: str = "t") -> dict[str, int]:
     """What became of the jobs of a task, zeros left out."""
     values = found.counters[metrics.JOBS_PROCESSED.name]
     return {ending: int(n) for (name, ending), n in values.items() if name == task and n}
 
 
-def count_of(found: Figures, metric: metrics.Metric, *labels: str) -> int:
+def count_of(found: Snapshot, metric: metrics.Metric, *labels: str) -> int:
     return found.histograms[metric.name][labels].total
 
 

@@ -23,6 +23,7 @@ from windlass.app import App
 from windlass.cli import supervised
 from windlass.cli.base import DONE, Command, CommandFailed, exit_code_of, one_line
 from windlass.cli.locate import find_app, source_folder
+from windlass.cli.metrics import MetricsPort, metrics_port, shared_port
 from windlass.cli.place import connection_option, log_level_option, schema_option
 from windlass.clock import SYSTEM
 from windlass.engine.signals import stop_signals
@@ -65,6 +66,7 @@ def _complete_task(
         "windlass run shop:app --once              # run what is ready, then end",
         "windlass run shop:app --processes 4       # four worker processes",
         "windlass run --watch                      # start again when a file changes",
+        "windlass run shop:app --metrics-port 9464 # metrics for Prometheus",
         "windlass run shop:app -c postgresql://worker@db.example/shop -s jobs --migrate check",
     ),
 )
@@ -150,6 +152,12 @@ def _complete_task(
 )
 @click.option("--worker-name", metavar="NAME", help="The readable part of the worker's id.")
 @click.option(
+    "--metrics-port",
+    metavar="[HOST:]PORT",
+    help="Show metrics for Prometheus at /metrics of this port, on loopback unless a host is named."
+    "  [default: none]",
+)
+@click.option(
     "--max-jobs", type=click.IntRange(1), help="Start the worker process anew after so many jobs."
 )
 @click.pass_context
@@ -177,6 +185,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     wants_children = options["processes"] > 1 or options["watch"] or options["max_jobs"]
     if supervisor is None and wants_children and not options["schema_only"]:
         ctx.exit(_supervise(options))
+    port = None if options["schema_only"] else metrics_port(options["metrics_port"])
     ctx.call_on_close(leave_early_on_signals())
     thresholds = gc.get_threshold()
     gc.set_threshold(0)  # modules being imported are no garbage
@@ -192,7 +201,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     _check_names(ctx, app, options)
     _tell_of_crontab(app, options)
     with asyncio.Runner(loop_factory=loop_factory()) as worker:
-        code = worker.run(_work(app, options, supervisor, thresholds))
+        code = worker.run(_work(app, options, supervisor, thresholds, port))
     ctx.exit(code)
 
 
@@ -287,6 +296,7 @@ async def _work(
     options: Mapping[str, Any],
     supervisor: supervised.Supervised | None,
     thresholds: tuple[int, int, int],
+    port: MetricsPort | None,
 ) -> int:
     """The exit code. Handlers that would not stop end with the process, at once."""
     threads = ThreadPoolExecutor(thread_name_prefix="windlass-default")
@@ -295,6 +305,8 @@ async def _work(
     try:
         if not options["once"]:
             await wait_for_database(app)
+        if port is not None:
+            port.start(app)
         runner = await _start(app, options)
         _collect_garbage(thresholds)
         if supervisor is not None:
@@ -313,6 +325,8 @@ async def _work(
         for number in stop_signals():
             signal.signal(number, signal.SIG_IGN)  # all that is left is to close and end
     finally:
+        if port is not None:
+            port.close()
         await app.close()
     if not await _is_alone(threads):
         _end_process(code)
@@ -422,4 +436,13 @@ def _supervise(options: Mapping[str, Any]) -> int:
             crontab=None if crontab is None else Path(crontab).absolute(),
         )
     command = [sys.executable, "-P", "-m", "windlass", *sys.argv[1:]]
-    return asyncio.run(Supervisor(command, options["processes"], watcher).run())
+    with shared_port(options["metrics_port"]) as port:
+        supervisor = Supervisor(
+            command,
+            options["processes"],
+            watcher,
+            descriptors=port.descriptors,
+            environment=port.environment,
+            on_end=port.keep,
+        )
+        return asyncio.run(supervisor.run())

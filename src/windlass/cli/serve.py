@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from windlass.app import App
 from windlass.cli import supervised
 from windlass.cli.base import Command
 from windlass.cli.locate import find_app
+from windlass.cli.metrics import figures_folder, shared_figures
 from windlass.cli.place import connection_option, log_level_option, schema_option
 from windlass.cli.run import leave_early_on_signals, loop_factory, wait_for_database
 from windlass.cli.values import seconds_option
@@ -103,7 +105,7 @@ _SETTINGS = (
 @click.option(
     "--open-probes",
     is_flag=True,
-    help="Answer /healthz and /readyz without a token on every address.",
+    help="Answer /healthz, /readyz and /metrics without a token on every address.",
 )
 @click.option(
     "--max-payload",
@@ -177,7 +179,7 @@ def serve(ctx: click.Context, /, **options: Any) -> None:
         options["log_format"] or app.settings.log_format,
     )
     with rest, asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(app, settings, rest, streams, supervisor))
+        runner.run(_serve(app, settings, rest, streams, figures_folder(), supervisor))
 
 
 def _check_extra() -> None:
@@ -219,6 +221,7 @@ async def _serve(
     settings: ServeSettings,
     rest: socket.socket,
     streams: Address,
+    figures: Path | None,
     supervisor: supervised.Supervised | None,
 ) -> None:
     from windlass.server.serving import Serving
@@ -231,7 +234,7 @@ async def _serve(
 
     await wait_for_database(app)
     try:
-        await Serving(app, settings, rest, streams).run(begun)
+        await Serving(app, settings, rest, streams, figures).run(begun)
     finally:
         await app.close()
 
@@ -266,6 +269,7 @@ def _supervise(settings: ServeSettings, options: Mapping[str, Any]) -> int:
 
     command = [sys.executable, "-P", "-m", "windlass", *sys.argv[1:]]
     with ExitStack() as stack:
+        figures = stack.enter_context(shared_figures())
         rest = stack.enter_context(open_port(settings.bind, "--bind"))
         streams = open_port(settings.grpc_bind, "--grpc-bind", shared=True)
         stack.enter_context(streams)
@@ -278,6 +282,7 @@ def _supervise(settings: ServeSettings, options: Mapping[str, Any]) -> int:
             None,
             noun="server",
             descriptors=(rest.fileno(),),
-            environment={PORTS: f"{rest.fileno()} {at.host} {at.port}"},
+            environment={PORTS: f"{rest.fileno()} {at.host} {at.port}", **figures.environment},
+            on_end=figures.keep,
         )
         return asyncio.run(supervisor.run())

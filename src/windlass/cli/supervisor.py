@@ -19,7 +19,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from windlass.cli import supervised
 from windlass.cli.base import DONE, FAILED, SCHEMA_TOO_NEW, USAGE
@@ -91,13 +91,15 @@ class Supervisor:
         noun: str = "worker",
         descriptors: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
+        on_end: Callable[[int], None] = lambda process: None,
     ) -> None:
         """`noun` is what the log calls a process. Each inherits the descriptors, and has more in
-        its environment."""
+        its environment. `on_end` is told the id of each that has ended."""
         self._command = list(command)
         self._noun = noun
         self._descriptors = tuple(descriptors)
         self._environment = dict(environment or {})
+        self._on_end = on_end
         self._count = count
         self._watcher = watcher
         self._children: dict[int, Child] = {}
@@ -132,6 +134,7 @@ class Supervisor:
         while not self._stop.is_set():
             child = await self._start(slot)
             code = await child.wait()
+            self._on_end(child.process.pid)
             del self._children[slot]
             lived = asyncio.get_running_loop().time() - child.started_at
             if self._stop.is_set():

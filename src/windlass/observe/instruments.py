@@ -12,7 +12,6 @@ from typing import Protocol
 
 from windlass.clock import SYSTEM, Clock
 from windlass.model.job import JobState
-from windlass.observe.figures import Bins, Figures, Labels
 from windlass.observe.metrics import (
     CLAIM_SECONDS,
     CLAIMED_JOBS,
@@ -31,6 +30,7 @@ from windlass.observe.metrics import (
     Ending,
     Metric,
 )
+from windlass.observe.snapshot import Bins, Labels, Snapshot
 from windlass.store.records import Cancel, Complete, Fail, Lease, Outcome, Settled, Verdict
 
 
@@ -89,6 +89,7 @@ class Instruments:
             for metric in (CLAIM_SECONDS, SETTLE_SECONDS, SCHEDULE_LAG)
         }
         self._loads: list[Load] = []
+        self._gauges: dict[Metric, Callable[[], Mapping[str, float]]] = {}
 
     # ── what is told, once per batch ──
 
@@ -152,6 +153,10 @@ class Instruments:
             for lag in lags:
                 self._bins[SCHEDULE_LAG][()].add(max(0.0, lag), SCHEDULE_LAG.bounds)
 
+    def show(self, metric: Metric, read: Callable[[], Mapping[str, float]]) -> None:
+        """A gauge with one label, whose values are read when they are looked at."""
+        self._gauges[metric] = read
+
     def count(self, metric: Metric, *labels: str) -> None:
         """One more of a counter with labels."""
         with self._lock:
@@ -168,9 +173,9 @@ class Instruments:
 
     # ── what is shown ──
 
-    def look(self) -> Figures:
+    def look(self) -> Snapshot:
         """All figures now."""
-        found = Figures()
+        found = Snapshot()
         with self._lock:
             for task, figures in self._tasks.items():
                 for ending, count in figures.endings.items():
@@ -183,6 +188,9 @@ class Instruments:
                 for labels, bins in by_labels.items():
                     found.put_bins(metric, labels, bins)
             known, loads = frozenset(self._tasks), tuple(self._loads)
+        for metric, read in tuple(self._gauges.items()):
+            for label, value in read().items():
+                found.add(metric, (label,), value)
         for load in loads:
             found.add(SLOTS, ("busy",), load.busy_slots())
             found.add(SLOTS, ("idle",), load.idle_slots())

@@ -17,7 +17,9 @@ from windlass.app import App
 from windlass.client import Client
 from windlass.clock import SYSTEM, Clock
 from windlass.errors import ConfigError
+from windlass.observe.instruments import Instruments
 from windlass.observe.logs import scoped
+from windlass.observe.snapshot import Snapshot
 from windlass.server.access import Access, JwtVerifier
 from windlass.server.identity import Identity
 from windlass.server.limits import Limits
@@ -31,6 +33,7 @@ from windlass.store.port import Store
 from windlass.store.server import ServerStore
 
 if TYPE_CHECKING:
+    from windlass.observe.sharing import SharedFigures
     from windlass.server.streams import Works
     from windlass.server.streams.deliveries import Deliveries
     from windlass.server.streams.dispatcher import Dispatcher
@@ -60,6 +63,9 @@ class Service:
         """Set when the server has been told to stop."""
         self.limits = Limits(settings.rate, clock)
         self.logger = scoped(app.logger, "server")
+        self.instruments = app.instruments or Instruments(clock)
+        self.shared_figures: SharedFigures | None = None
+        """Of this process and those that serve together with it."""
 
     @property
     def store(self) -> ServedStore:
@@ -96,6 +102,11 @@ class Service:
     async def close(self) -> None:
         await self._watches.close()
 
+    async def figures(self) -> Snapshot:
+        """What its metrics show: of this process, or of all that serve together."""
+        shared = self.shared_figures
+        return self.instruments.look() if shared is None else await asyncio.to_thread(shared.look)
+
     # ── callers ──
 
     def client(self, identity: Identity, tenant: str | None = None) -> Client:
@@ -122,5 +133,5 @@ class Service:
         return check_address(url, self.settings.webhook_allow)
 
     def may_probe(self, peer: Peer) -> bool:
-        """Whether health is shown to a caller without a token."""
+        """Whether health and metrics are shown to a caller without a token."""
         return self.settings.open_probes or peer.is_local

@@ -20,12 +20,14 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 from windlass.app import App
 from windlass.engine.signals import Signals
 from windlass.errors import ConfigError
 from windlass.observe.logs import Scoped
+from windlass.observe.sharing import SharedFigures
 from windlass.server.calls import open_calls
 from windlass.server.jwks import KeyCache, source_of
 from windlass.server.jwt import Verifier
@@ -54,12 +56,19 @@ class Serving:
     """One process. `run` returns when it has drained."""
 
     def __init__(
-        self, app: App, settings: ServeSettings, rest: socket.socket, streams: Address
+        self,
+        app: App,
+        settings: ServeSettings,
+        rest: socket.socket,
+        streams: Address,
+        figures: Path | None = None,
     ) -> None:
-        """`rest` is bound already; `streams` is where the streams' port is opened."""
+        """`rest` is bound already; `streams` is where the streams' port is opened. `figures` is the
+        folder that this process shares with others, so that each shows the metrics of all."""
         self._settings = settings
         self._rest_socket = rest
         self._streams_address = streams
+        self._figures = figures
         self._tls = server_context(settings), server_context(settings)
         self._service = Service(app, settings)
         self._logger = self._service.logger
@@ -85,8 +94,17 @@ class Serving:
             stack.push_async_callback(self._service.close)
             await self._refuse_strangers()
             upkeep = Upkeep(
-                self._service.app, self._service.store, self._settings, self._service.clock
+                self._service.app,
+                self._service.store,
+                self._settings,
+                self._service.clock,
+                self._service.instruments,
             )
+            if self._figures is not None:
+                shared = SharedFigures(self._figures, self._service.instruments.look)
+                shared.start()
+                stack.callback(shared.close)
+                self._service.shared_figures = shared
             await upkeep.start()
             stack.push_async_callback(self._briefly, upkeep.stop)
             works = await open_works(self._service)

@@ -59,7 +59,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     insecure: bool = False
     """Serve on other addresses than loopback without any token."""
     open_probes: bool = False
-    """Answer /healthz and /readyz to everyone, and not on loopback alone."""
+    """Answer /healthz, /readyz and /metrics to everyone, and not on loopback alone."""
     webhook_allow: tuple[Network, ...] = ()
     """Private networks that webhooks may be posted to."""
     grace: float = DEFAULT_GRACE

@@ -14,6 +14,7 @@ from windlass.engine.engine import EngineOptions, make_worker_id
 from windlass.engine.supervision import Supervision
 from windlass.engine.task_handler import Defaults, TaskHandler
 from windlass.observe.events import Events
+from windlass.observe.instruments import Instruments
 from windlass.server.service import ServedStore
 from windlass.server.settings import ServeSettings
 from windlass.server.webhooks.delivery import MAX_ATTEMPTS, RETRY, Poster, open_poster
@@ -36,7 +37,14 @@ async def post_webhook(ctx: Context, url: str, job: EndedJob) -> int:
 class Upkeep(Supervision):
     """One such worker. `start` it, and `stop` it to drain it."""
 
-    def __init__(self, app: App, store: ServedStore, served: ServeSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        app: App,
+        store: ServedStore,
+        served: ServeSettings,
+        clock: Clock,
+        instruments: Instruments | None = None,
+    ) -> None:
         registry = Registry()
         options = make_options(retry=RETRY, max_attempts=MAX_ATTEMPTS)
         registry.add(make_task(WEBHOOK_TASK, post_webhook, options, typed=True, is_own=True))
@@ -60,6 +68,7 @@ class Upkeep(Supervision):
             events=Events(),
             logger=app.logger,
             clock=clock,
+            instruments=instruments,
         )
         self._app = app
         self._served_store = store

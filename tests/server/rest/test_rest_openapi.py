@@ -47,6 +47,7 @@ IDS = [
     "get_health",
     "get_job",
     "get_job_result",
+    "get_metrics",
     "get_openapi_document",
     "get_readiness",
     "list_chains",

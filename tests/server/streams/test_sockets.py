@@ -18,6 +18,7 @@ from tests.server.streams.desk import run
 from tests.server.streams.serving import TRANSPORTS, Client, Serving, serving
 from windlass import JobSpec
 from windlass.model.job import JobState
+from windlass.observe.metrics import SERVER_STREAMS, SERVER_STREAMS_OPENED
 from windlass.wire import windlass_pb2 as pb
 
 
@@ -64,6 +65,30 @@ def test_a_job_from_a_producer_to_a_worker_and_back(url: str, transport: str, na
             assert (job.state, job.output) == (JobState.COMPLETED, {"sent": 1})
             await producer.call.done_writing()
             assert (await producer.ended())[0] is grpc.StatusCode.OK
+
+    run(body)
+
+
+def test_open_streams_are_shown_by_kind(transport: str) -> None:
+    async def body() -> None:
+        async with serving("memory://", transport) as it:
+
+            def shown() -> tuple[float, float]:
+                gauge = it.service.instruments.look().gauges[SERVER_STREAMS.name]
+                return gauge["worker",], gauge["producer",]
+
+            assert shown() == (0, 0)
+            workers = [await it.greeted("one"), await it.greeted("two")]
+            producer = await it.producing()
+            assert shown() == (2, 1)
+            await producer.call.done_writing()
+            await producer.ended()
+            for worker in workers:
+                worker.call.cancel()
+            while shown() != (0, 0):
+                await asyncio.sleep(0.01)
+            opened = it.service.instruments.look().counters[SERVER_STREAMS_OPENED.name]
+            assert opened == {("worker",): 2, ("producer",): 1}
 
     run(body)
 

@@ -24,6 +24,7 @@ from windlass.server.rest import (
     claims,
     health,
     jobs,
+    metrics,
     names,
     openapi,
     schedules,
@@ -33,15 +34,19 @@ from windlass.server.rest.admission import POWER, admit, caller_of, require_powe
 from windlass.server.rest.answers import encode
 from windlass.server.rest.call import Call
 from windlass.server.rest.lifespan import live
+from windlass.server.rest.metrics import counted
 from windlass.server.rest.problems import Kind, Refused, answer
 from windlass.server.rest.reading import decode_body, decode_query, read_body
-from windlass.server.rest.routes import Reply, Route, Streamed
+from windlass.server.rest.routes import Reply, Route, Streamed, Text
 from windlass.server.rest.shared import SHARED, Shared, shared_of
 from windlass.server.service import Service
 
 ROUTES: tuple[Route, ...] = tuple(
     route
-    for subject in (adding, jobs, bulk, changes, claims, settling, chains, schedules, names, health)
+    for subject in (
+        *(adding, jobs, bulk, changes, claims, settling, chains, schedules, names),
+        *(health, metrics),
+    )
     for route in subject.routes.all
 )
 """All routes but that of the document, which is made from these."""
@@ -61,7 +66,7 @@ def make_app(service: Service) -> ASGIApp:
         raw = scope.get("raw_path")
         if isinstance(raw, bytes) and raw:  # paths are matched as they were sent
             scope["path"] = raw.partition(b"?")[0].decode("ascii", "replace")
-        await app(scope, receive, send)
+        await counted(service, app, scope, receive, send)
 
     return serve
 
@@ -120,6 +125,8 @@ def _response(found: object, route: Route) -> Response[Any]:
     match found:
         case Streamed(pieces):
             return Stream(pieces, media_type="application/json", status_code=route.status)
+        case Text(body, media_type):
+            return Response(body, media_type=media_type, status_code=route.status)
         case Reply(value, status, headers):
             pass
         case value:

@@ -43,11 +43,11 @@ async def admit(connection: Connection, handler: BaseRouteHandler) -> None:
         raise Refused(Kind.FORBIDDEN, "this address declares no power, so none is enough")
     service = shared_of(connection).service
     peer = http_peer(connection.scope)
-    if power is Open.ALWAYS or (power is Open.ON_LOOPBACK and service.may_probe(peer)):
+    if power is Open.ALWAYS or (isinstance(power, Open) and service.may_probe(peer)):
         return
     identity = await service.access.identify(_token(connection), peer=peer)
     service.limits.admit(identity)
-    needed = Power.READ if isinstance(power, Open) else power
+    needed = power.needs if isinstance(power, Open) else power
     if not identity.may(needed):
         roles = ", ".join(sorted(identity.roles))
         raise Refused(

@@ -17,6 +17,7 @@ TAGS = {
     "schedules": "Jobs by the clock.",
     "names": "Tasks, queues, workers and counts.",
     "health": "Whether the server is well.",
+    "metrics": "What it does, in numbers.",
     "document": "This document.",
 }
 

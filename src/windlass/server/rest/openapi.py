@@ -156,7 +156,7 @@ def _responses(route: Route, types: Types) -> Schema:
     for status, answer in route.answers.items():
         response: Schema = {
             "description": answer.words,
-            "content": {_JSON: {"schema": types.schema(answer.type)}},
+            "content": {answer.media_type: {"schema": types.schema(answer.type)}},
         }
         if KEY in route.headers:
             response["headers"] = {REPLAYED: HEADERS[REPLAYED]}

@@ -32,6 +32,13 @@ class Open(Enum):
     ALWAYS = "always"
     ON_LOOPBACK = "on loopback"
     """From another address it needs a token, unless the setting says otherwise."""
+    SCRAPED = "scraped"
+    """The same, but what it tells is of all tenants: a token must be an admin's."""
+
+    @property
+    def needs(self) -> Power:
+        """The power of a token, where it needs one."""
+        return Power.ADMINISTER if self is Open.SCRAPED else Power.READ
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -39,6 +46,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     type: Any
     words: str
+    media_type: str = "application/json"
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -47,6 +55,13 @@ class Reply(msgspec.Struct, frozen=True):
     value: object
     status: int = 200
     headers: Mapping[str, str] = {}
+
+
+class Text(msgspec.Struct, frozen=True):
+    """An answer that is no JSON."""
+
+    body: bytes
+    media_type: str
 
 
 class Streamed(msgspec.Struct, frozen=True):

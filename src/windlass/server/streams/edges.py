@@ -87,3 +87,5 @@ class Method:
     open: Callable[[Edge, Peer], Session[Any]]
     most: int = MOST_BYTES
     """The largest message."""
+    kind: str = "other"
+    """What its streams are for, as metrics call it."""

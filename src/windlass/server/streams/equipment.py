@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from windlass.observe.metrics import SERVER_STREAMS_OPENED
 from windlass.server.service import Service
 from windlass.server.streams.additions import Additions
 from windlass.server.streams.deliveries import Deliveries, open_deliveries
@@ -86,4 +87,5 @@ def make_shared(
         max_payload=settings.max_payload,
         keep=keep,
         calls=service.calls,
+        count_stream=lambda kind: service.instruments.count(SERVER_STREAMS_OPENED, kind),
     )

@@ -45,7 +45,8 @@ _log = logging.getLogger("windlass.server")
 class GrpcioStream:
     """One stream, as an `Edge` for its session."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, kind: str) -> None:
+        self.kind = kind
         self._context = context
         self._session: Session[Any] | None = None
         self._out: deque[bytes] = deque()
@@ -215,7 +216,7 @@ class GrpcioServer:
         return bound
 
     async def run(self, method: Method, context: Any, headers: Sequence[str]) -> None:
-        stream = GrpcioStream(context)
+        stream = GrpcioStream(context, method.kind)
         if self._is_draining:
             await context.abort(grpc.StatusCode.UNAVAILABLE, STOPPING)
         self._streams.add(stream)
@@ -226,6 +227,9 @@ class GrpcioServer:
             self._streams.discard(stream)
             if not self._streams:
                 self._is_idle.set()
+
+    def kinds(self) -> list[str]:
+        return [stream.kind for stream in list(self._streams)]
 
     def drain(self) -> None:
         if self._is_draining:

@@ -271,6 +271,10 @@ class Http2Connection(asyncio.Protocol):
             wait = min(wait, self._asked_at + ANSWER_WITHIN - now)
         self._timer = self._loop.call_later(max(0.01, wait), self._look_for_life)
 
+    def kinds(self) -> list[str]:
+        """What its open streams are for; from any thread."""
+        return [kind for stream in list(self._streams.values()) if (kind := stream.kind)]
+
     # ── the end ──
 
     @property
@@ -323,6 +327,11 @@ class Http2Stream:
         self._end: tuple[Status, str] | None = None
         self._http_status: int | None = None
         self._is_end_sent = False
+
+    @property
+    def kind(self) -> str | None:
+        """What it is for, while it is open."""
+        return None if self._session is None or self._method is None else self._method.kind
 
     def open(self, method: Method, peer: Peer) -> None:
         self._method = method
@@ -544,6 +553,9 @@ class Http2Server:
         )
         found: int = self._server.sockets[0].getsockname()[1]
         return found
+
+    def kinds(self) -> list[str]:
+        return [kind for connection in list(self._connections) for kind in connection.kinds()]
 
     def drain(self) -> None:
         """Take no connections, and let those that are there end."""

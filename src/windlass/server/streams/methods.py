@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from windlass.server.streams.edges import Method
+from windlass.server.peers import Peer
+from windlass.server.streams.edges import Edge, Method
 from windlass.server.streams.producer_session import ProducerSession
 from windlass.server.streams.shared import Shared
 from windlass.server.streams.standard import standard_methods
@@ -12,13 +13,25 @@ from windlass.wire.windlass_pb2 import ProducerEvent, WorkerEvent
 WORKERS = ("windlass.v1.Worker", "workerpb.WorkerStream")
 PRODUCERS = ("windlass.v1.Producer", "producerpb.ProducerStream")
 
+WORKER = "worker"
+PRODUCER = "producer"
+KINDS = (WORKER, PRODUCER)
+"""What streams are for, but the standard ones."""
+
 
 def methods(shared: Shared) -> dict[str, Method]:
     """By path."""
-    worker = Method(WorkerEvent.FromString, lambda edge, peer: WorkerSession(shared, edge, peer))
-    producer = Method(
-        ProducerEvent.FromString, lambda edge, peer: ProducerSession(shared, edge, peer)
-    )
+
+    def open_worker(edge: Edge, peer: Peer) -> WorkerSession:
+        shared.count_stream(WORKER)
+        return WorkerSession(shared, edge, peer)
+
+    def open_producer(edge: Edge, peer: Peer) -> ProducerSession:
+        shared.count_stream(PRODUCER)
+        return ProducerSession(shared, edge, peer)
+
+    worker = Method(WorkerEvent.FromString, open_worker, kind=WORKER)
+    producer = Method(ProducerEvent.FromString, open_producer, kind=PRODUCER)
     return {
         **{f"/{name}/Stream": worker for name in WORKERS},
         **{f"/{name}/Stream": producer for name in PRODUCERS},

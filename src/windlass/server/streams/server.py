@@ -6,14 +6,16 @@ import asyncio
 import os
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
 
 from windlass.errors import ConfigError
+from windlass.observe.metrics import SERVER_STREAMS
 from windlass.server.service import Service
 from windlass.server.streams.edges import Method
 from windlass.server.streams.equipment import Works, make_shared, open_works
-from windlass.server.streams.methods import methods
+from windlass.server.streams.methods import KINDS, methods
 from windlass.server.streams.shared import Shared
 
 TRANSPORT = "WINDLASS_GRPC_TRANSPORT"
@@ -28,6 +30,9 @@ class Transport(Protocol):
     async def start(
         self, host: str, port: int, tls: ssl.SSLContext | None, *, reuse_port: bool
     ) -> int: ...
+
+    def kinds(self) -> list[str]:
+        """What each open stream is for; from any thread."""
 
     def drain(self) -> None: ...
 
@@ -101,6 +106,9 @@ async def start(
         if own is not None:
             await own.close()
         raise
+    service.instruments.show(
+        SERVER_STREAMS, lambda: {**dict.fromkeys(KINDS, 0), **Counter(carrier.kinds())}
+    )
     return StreamServer(carrier, shared, own, bound, service.settings.grace)
 
 

@@ -70,3 +70,5 @@ class Shared:
     keep: Callable[[str], float | None]
     """How long jobs of a task are kept that do not say."""
     calls: CallHandler | None = None
+    count_stream: Callable[[str], None] = lambda kind: None
+    """Of which kind a stream is that was opened."""

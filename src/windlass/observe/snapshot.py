@@ -61,7 +61,7 @@ class Bins(msgspec.Struct, array_like=True):
         return Bins(list(self.counts), self.total, self.sum)
 
 
-class Figures(msgspec.Struct):
+class Snapshot(msgspec.Struct):
     """By metric's name and the values of its labels, in the order of their declaration."""
 
     counters: dict[str, dict[Labels, float]] = {}
@@ -77,7 +77,7 @@ class Figures(msgspec.Struct):
         found = self.histograms.setdefault(metric.name, {}).setdefault(labels, Bins.of(metric))
         found.merge(bins)
 
-    def merge(self, other: Figures, *, has_ended: bool = False) -> None:
+    def merge(self, other: Snapshot, *, has_ended: bool = False) -> None:
         """Add another process's. Of one that has ended the gauges mean nothing."""
         pairs = [(self.counters, other.counters)]
         if not has_ended:
@@ -97,20 +97,20 @@ class Figures(msgspec.Struct):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Figures)
+_decoder = msgspec.msgpack.Decoder(Snapshot)
 
 
-def encode(figures: Figures) -> bytes:
+def encode(figures: Snapshot) -> bytes:
     return _encoder.encode(figures)
 
 
-def decode(data: bytes) -> Figures:
+def decode(data: bytes) -> Snapshot:
     """Raises msgspec.MsgspecError for what is none."""
     return _decoder.decode(data)
 
 
-def added_up(parts: Iterable[Figures]) -> Figures:
-    found = Figures()
+def added_up(parts: Iterable[Snapshot]) -> Snapshot:
+    found = Snapshot()
     for part in parts:
         found.merge(part)
     return found
