@@ -11,7 +11,7 @@ from tests.contract.mutant import killed_by
 from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS
 from windlass.model.job import DEFAULT_TENANT, Job, JobState
 from windlass.model.names import RESERVED
-from windlass.store.records import ClaimRequest, NewJob, Row
+from windlass.store.records import ClaimRequest, Lease, NewJob, Row, Verdict
 from windlass.store.server import ClaimScope, Request, Requested, Token
 from windlass.stores.memory import MemoryStore, _Remembered
 
@@ -369,3 +369,42 @@ class PausesAreNotLookedAt(MemoryStore):
 class RequestedJobsAreDueAtOnce(MemoryStore):
     def _add(self, new: NewJob, now: int) -> Row:
         return super()._add(replace(new, delay=0), now)
+
+
+# ── deliveries that change hands ──
+
+
+@killed_by(
+    "server.a_delivery_that_moved_goes_back_with_its_new_worker",
+    "server.a_delivery_that_moved_lives_with_its_new_worker",
+)
+class AMoveIsARenewal(MemoryStore):
+    async def move(self, lease: Lease, worker: str, seconds: float) -> Verdict:
+        self.renew(worker, seconds, [])
+        return Verdict.APPLIED if self._owned(lease) else self._refusal(lease)
+
+
+@killed_by("server.only_the_delivery_that_owns_the_job_moves")
+class AnyDeliveryMoves(MemoryStore):
+    async def move(self, lease: Lease, worker: str, seconds: float) -> Verdict:
+        row = self._rows.get(lease.job_id)
+        return await super().move(lease if row is None else _lease_of(lease, row), worker, seconds)
+
+
+def _lease_of(lease: Lease, row: Row) -> Lease:
+    return replace(lease, token=row.token or 0)
+
+
+@killed_by("server.a_delivery_that_moved_lives_with_its_new_worker")
+class AMoveGivesNoLease(MemoryStore):
+    async def move(self, lease: Lease, worker: str, seconds: float) -> Verdict:
+        return await super().move(lease, worker, 0.0)
+
+
+@killed_by("server.a_delivery_that_moved_is_proved_by_the_same_lease")
+class AMoveChangesTheToken(MemoryStore):
+    async def move(self, lease: Lease, worker: str, seconds: float) -> Verdict:
+        verdict = await super().move(lease, worker, seconds)
+        if (row := self._owned(lease)) is not None:
+            row.token = (row.token or 0) + 1
+        return verdict

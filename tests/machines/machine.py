@@ -34,7 +34,7 @@ import json
 import re
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from hypothesis import strategies as st
@@ -70,6 +70,7 @@ from windlass.store.records import (
     decode_blockers,
 )
 from windlass.store.rules import BLOCKER_FAILED
+from windlass.store.server import ServerStore
 from windlass.stores.memory import MemoryStore
 from windlass.testing.clock import FakeClock
 
@@ -492,6 +493,16 @@ class Machine(RuleBasedStateMachine):
                 for side, line in enumerate(self.lines)
             ]
         )
+
+    @precondition(lambda self: self.held)
+    @rule(worker=WORKER, which=WHICH)
+    def move(self, worker: str, which: int) -> None:
+        for pair in self.deliveries([which]):
+            expected, seen = [
+                self.run(cast(ServerStore, store).move(pair[side], worker, LEASE))
+                for side, store in enumerate((self.model, self.store))
+            ]
+            self.check("move", expected, seen)
 
     @precondition(lambda self: self.held)
     @rule(worker=WORKER, which=SOME)

@@ -164,6 +164,7 @@ async def _work(store: PostgresStore) -> None:
     [lease] = await store.claim(ClaimRequest(worker="w", tasks=("p",), limit=1))
     await store.settle([(lease, COMPLETE)])
     [call] = await store.claim(ClaimRequest(worker="w", tasks=(WEBHOOK_TASK,), limit=1))
+    assert await store.move(call, "v", 10.0) is Verdict.APPLIED
     await store.settle([(call, COMPLETE)])
     assert [job.id for job in await store.delete([posted.id, call.job_id])] == [call.job_id]
 

@@ -14,7 +14,7 @@ from tests.postgres.cluster import Cluster, fresh_database
 from tests.postgres.test_postgres_page import PAGE, is_about_roles
 from windlass import App, Context, JobState, parse_crontab
 from windlass.errors import StoreError
-from windlass.store.records import ClaimRequest, NewChain, NewJob
+from windlass.store.records import ClaimRequest, NewChain, NewJob, Verdict
 from windlass.store.schedules import jobs_at
 from windlass.store.server import ClaimScope, Request, Token
 from windlass.stores.postgres import PostgresStore
@@ -189,6 +189,7 @@ def test_the_app_role_adds_by_sql(shop: Shop) -> None:
         """SELECT windlass._add_token('{"name": "mine"}')""",
         "SELECT windlass._enqueue_once('{\"\"}', '{k}', '{d}', '{1}', '[]', false, 1)",
         "SELECT windlass._may_claim('[{}]')",
+        "SELECT windlass._move(1, 1, NULL, 'w', 1)",
         "SELECT windlass._delete_jobs('{1}', NULL)",
     ],
 )
@@ -260,6 +261,9 @@ def test_the_server_role_serves(shop: Shop) -> None:
                 [asked] = await store.enqueue_once([request])
                 assert asked.is_new is is_new
             assert await store.claimable([ClaimScope()]) == [True]
+            [lease] = await store.claim(ClaimRequest("w", ("t",), 1))
+            assert await store.move(lease, "v", 10.0) is Verdict.APPLIED
+            await store.retire("v")
             await store.prune(10)
 
     asyncio.run(serve())

@@ -10,7 +10,7 @@ import pytest
 
 from windlass import App, Context, Retry, SyncContext
 from windlass.errors import StoreBusyError, StoreError, StoreUnavailableError
-from windlass.store.records import JobFilter, NewJob
+from windlass.store.records import ClaimRequest, JobFilter, NewJob, Verdict
 from windlass.store.server import ClaimScope, Request
 from windlass.stores.memory import MemoryStore
 from windlass.testing import (
@@ -466,6 +466,8 @@ def test_every_verb_passes_through() -> None:
         [added] = await store.enqueue_once([Request("k", "d", (NewJob("t"),))])
         assert added.is_new
         assert await store.claimable([ClaimScope(("t",))]) == [True]
+        [lease] = await store.claim(ClaimRequest("w", ("t",), 1))
+        assert await store.move(lease, "v", 10.0) is Verdict.APPLIED
         store.subscribe(lambda: None)()
         for verb in (lambda: store.joined(None), store.connection):
             with pytest.raises(ValueError):

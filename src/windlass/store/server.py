@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from windlass.model.job import DEFAULT_TENANT, Instant, Job
-from windlass.store.records import NewJob
+from windlass.store.records import Lease, NewJob, Verdict
 
 REQUESTS_KEPT = 24 * 3600.0
 """Seconds for which a request is remembered under its idempotency key."""
@@ -103,6 +103,13 @@ class ServerStore(Protocol):
         the first counts. Raises what `enqueue` raises for the jobs that are to be added; nothing is
         stored then. `prune` forgets old requests, and counts them among what it removed.
         """
+
+    # ── deliveries that change hands ──
+    async def move(self, lease: Lease, worker: str, seconds: float) -> Verdict:
+        """Make a delivery that of another worker, if and only if its token still owns the job. That
+        worker's lease ends `seconds` from now, as `renew` says; from now on the job goes back with
+        this worker and not with the one before. The lease that was given out stays as it is: its
+        token settles, renews and notes as before."""
 
     # ── a look before claims ──
     async def claimable(self, scopes: Sequence[ClaimScope]) -> list[bool]:

@@ -1029,6 +1029,16 @@ class MemoryStore(MemoryFigures):
         found = [self._rows.get(job_id) or self._history.get(job_id) for job_id in ids]
         return tuple([None if row is None else row.job() for row in found])
 
+    async def move(self, lease: Lease, worker: str, seconds: float) -> Verdict:
+        with self._lock:
+            self._start()
+            self._beat(worker, seconds)
+            row = self._owned(lease)
+            if row is None:
+                return self._refusal(lease)
+            row.worker = worker
+            return Verdict.APPLIED
+
     async def claimable(self, scopes: Sequence[ClaimScope]) -> list[bool]:
         with self._lock:
             self._start()

@@ -213,6 +213,7 @@ class FaultyStore:
     replace_secret = _verb("replace_secret")
     enqueue_once = _verb("enqueue_once")
     claimable = _verb("claimable")
+    move = _verb("move")
 
 
 class _FaultyLifeline:

@@ -420,6 +420,13 @@ async def _(world: World, store: PostgresStore, who: str) -> Told:
     return Told()
 
 
+@form("move", never_waits=True)
+async def _(world: World, store: PostgresStore, who: str) -> Told:
+    for lease in world.leases:
+        await store.move(lease, f"{who} server", LEASE)
+    return Told()
+
+
 async def _on_lifeline(store: PostgresStore, call: Callable[[Any], Any]) -> Told:
     lifeline = store.lifeline()
     try:

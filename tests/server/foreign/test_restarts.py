@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.server.foreign.conftest import STORES, fresh_url
 from tests.server.foreign.program import Server, identity, serving, until
 from tests.server.foreign.reliable import ReliableWorker
 from tests.server.foreign.streams import Ended
@@ -81,6 +83,55 @@ def test_a_server_does_not_wait_for_streams_that_have_nothing(
         assert server.wait() == 0
         for stream in (worker, producer):
             stream.end()
+
+
+@pytest.fixture(params=STORES)
+def two_servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Server, Server]]:
+    """Over one database; the first gives its streams a second."""
+    with (
+        fresh_url(request.param, tmp_path) as url,
+        serving(url, tmp_path, "--grace", "1") as first,
+        serving(url, tmp_path) as second,
+    ):
+        yield first, second
+
+
+def test_a_server_that_stops_leaves_alone_what_its_client_has_carried_to_another(
+    two_servers: tuple[Server, Server],
+) -> None:
+    first, second = two_servers
+    ids = first.tenant("acme").producer().add_many("mail", 20, max_attempts=1)
+    old, new = first.tenant("acme").worker(), second.tenant("acme").worker()
+    tasks = {task.id: task for task in old.get_all(20, "mail", lease=600)}
+    carried = ids[::4]
+    for id in carried:
+        assert new.present("heartbeat", tasks[id].delivery, task_id=id, extend_seconds=600).ok
+    # The old stream stays open, so the server takes these for its own.
+    first.terminate()
+    assert old.take("error").code == "Unavailable"
+    assert first.wait() == 0
+    left = second.tenant("acme").worker().get_all(len(ids) - len(carried), "mail")
+    assert {task.id for task in left} == set(ids) - set(carried)
+    assert {task.attempts for task in left} == {1}
+    for id in carried:
+        assert second.job(id)["state"] == "running"
+        assert new.present("result", tasks[id].delivery, task_id=id, status="COMPLETED").ok
+
+
+def test_a_server_does_not_take_back_what_its_client_keeps_at_another(
+    two_servers: tuple[Server, Server],
+) -> None:
+    first, second = two_servers
+    carried, left = first.tenant("acme").producer().add_many("mail", 2, max_attempts=1)
+    old, new = first.tenant("acme").worker(), second.tenant("acme").worker()
+    task = old.get_all(2, "mail", lease=1)
+    delivery = {each.id: each.delivery for each in task}[carried]
+    assert new.present("heartbeat", delivery, task_id=carried, extend_seconds=600).ok
+    # When the other comes back, the deadlines of both have passed on the first server.
+    assert second.tenant("acme").worker().get("mail").id == left
+    assert new.present("heartbeat", delivery, task_id=carried, extend_seconds=600).ok
+    assert new.present("result", delivery, task_id=carried, status="COMPLETED").ok
+    assert second.job(carried)["resets"] == 0
 
 
 def test_a_delivery_is_good_at_a_server_that_was_killed_and_came_back(own: Server) -> None:

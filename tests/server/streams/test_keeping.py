@@ -14,7 +14,7 @@ from windlass import JobSpec
 from windlass.errors import StoreBusyError, StoreError
 from windlass.model.job import JobState
 from windlass.server.streams.keeping import AFTERLIFE
-from windlass.store.records import JobFilter, Renewal
+from windlass.store.records import COMPLETE, JobFilter, Renewal, Verdict
 from windlass.testing import VirtualClock, run_virtual
 from windlass.wire import windlass_pb2 as pb
 
@@ -87,5 +87,81 @@ def test_a_stream_that_ends_is_renewed_no_more_while_an_outcome_is_under_way() -
             [job] = await it.app.store.find(JobFilter())
             assert job.state is JobState.READY
             answered.set()
+
+    run_virtual(body)
+
+
+def test_what_another_server_has_adopted_is_not_taken_back() -> None:
+    """Its deadline passes here, where nothing is known of the other; another's does, too."""
+
+    async def body(clock: VirtualClock) -> None:
+        async with desk(clock=clock, host=InlineLeases) as it:
+            await it.app.client.add_jobs([JobSpec("mail"), JobSpec("mail")])
+            stream = await it.greeted()
+            leases = []
+            for _ in range(2):
+                stream.say(ready=pb.Ready(lease_seconds=5))
+                task = (await stream.hear(pb.TaskAssignment)).task
+                delivery = it.shared.deliveries.unsealed(task.delivery, None)
+                assert delivery is not None
+                leases.append(delivery.lease)
+            gone, own = leases
+            store = it.service.store
+            assert await store.move(gone, "elsewhere", 60.0) is Verdict.APPLIED
+            await asyncio.sleep(6.0)
+            states = {job.id: job.state for job in await store.find(JobFilter())}
+            assert states == {gone.job_id: JobState.RUNNING, own.job_id: JobState.READY}
+            assert not it.shared.keeping._by_token
+            stream.session.stop()
+            await it.ends_of_streams()
+            assert (await store.settle([(gone, COMPLETE)]))[0].verdict is Verdict.APPLIED
+
+    run_virtual(body)
+
+
+def test_a_delivery_that_is_locked_is_adopted_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def busy(*arguments: Any) -> Verdict:
+        return Verdict.BUSY
+
+    async def body(clock: VirtualClock) -> None:
+        async with desk(clock=clock, host=InlineLeases) as it:
+            await it.app.client.add_job("mail")
+            stream, other = await it.greeted(), await it.greeted()
+            stream.say(ready=pb.Ready())
+            task = (await stream.hear(pb.TaskAssignment)).task
+            with monkeypatch.context() as locked:
+                locked.setattr(it.service.store, "move", busy)
+                other.say(heartbeat=pb.Heartbeat(delivery=task.delivery))
+                assert "try again" in (await other.hear(pb.HeartbeatAck)).error_message
+            other.say(heartbeat=pb.Heartbeat(delivery=task.delivery))
+            assert (await other.hear(pb.HeartbeatAck)).ok
+
+    run_virtual(body)
+
+
+def test_a_stream_that_ends_while_it_adopts_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(clock: VirtualClock) -> None:
+        async with desk(clock=clock, host=InlineLeases) as it:
+            await it.app.client.add_job("mail")
+            stream, other = await it.greeted(), await it.greeted()
+            stream.say(ready=pb.Ready())
+            task = (await stream.hear(pb.TaskAssignment)).task
+            delivery = it.shared.deliveries.unsealed(task.delivery, None)
+            assert delivery is not None
+            keeping, store = it.shared.keeping, it.service.store
+            *_, holding = keeping._holdings.values()
+            move = store.move
+
+            async def ending(*arguments: Any) -> Verdict:
+                other.session.closed()
+                return await move(*arguments)
+
+            with monkeypatch.context() as during:
+                during.setattr(store, "move", ending)
+                assert await keeping.adopt(holding, delivery) is None
+            assert not keeping._by_token
+            await it.ends_of_streams()
+            [job] = await store.find(JobFilter())
+            assert job.state is JobState.READY
 
     run_virtual(body)

@@ -505,11 +505,11 @@ def test_a_stream_keeps_what_another_could_not_adopt(monkeypatch: pytest.MonkeyP
             stream, other = await it.greeted(), await it.greeted()
             task = await claimed(stream)
 
-            def fail(*arguments: Any) -> Any:
+            async def fail(*arguments: Any) -> Any:
                 raise StoreUnavailableError("away", is_temporary=True)
 
             with monkeypatch.context() as broken:
-                broken.setattr(it.leases._lifeline, "renew", fail)
+                broken.setattr(it.service.store, "move", fail)
                 other.say(heartbeat=pb.Heartbeat(delivery=task.delivery))
                 assert not (await other.hear(pb.HeartbeatAck)).ok
             stream.say(result=pb.Result(task_id=task.id, status="COMPLETED"))

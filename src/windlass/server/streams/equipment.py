@@ -57,7 +57,6 @@ def make_shared(
 
     keeping = Keeping(
         service.store,
-        works.settlements,
         service.clock,
         lease=settings.lease,
         max_resets=settings.max_resets,

@@ -7,9 +7,11 @@ seconds that its client asked for. One that passes while its stream lives is tak
 reaper's rule (`store.expire`), so a client that hangs cannot loop for ever.
 
 A stream that ends keeps its deliveries for `AFTERLIFE` seconds. A client that comes back, to
-any server, presents them, and each is *adopted* by its new stream: it gets an end of its own in the
-store, which is moved on while the new stream lives. The others go back when the time is over, since
-nothing renews their worker.
+any server, presents them, and each is *adopted* by its new stream: in the store it is its worker's
+from now on (`store.move`). The others go back when the time is over, since nothing renews their
+worker. The server that had a delivery before may not know that it is gone, if it is not this one;
+so it hands back by its worker alone, whose it is not any more, and asks whose it is before it takes
+one back whose deadline has passed.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Protocol
 
 from windlass.clock import Clock
 from windlass.errors import StoreBusyError, StoreClosedError, StoreError
+from windlass.model.job import Job
 from windlass.server.streams.deliveries import Delivery
 from windlass.server.streams.lease_thread import (
     AFTER_AN_ERROR,
@@ -31,18 +34,17 @@ from windlass.server.streams.lease_thread import (
     LeaseThread,
     Question,
 )
-from windlass.server.streams.settlements import Settlements
 from windlass.store.port import Lifeline
-from windlass.store.records import RELEASE, Lease, Renewal, Settled, Verdict
+from windlass.store.records import JobFilter, Lease, Renewal, Settled, Verdict
 
 AFTERLIFE = 10.0
 """Seconds for which the deliveries of a stream that ended stay its own."""
 CHECK_EVERY = 1.0
 """Seconds between looks for jobs that should stop, for streams that want to know."""
 _AGAIN = 1.0
+_MOST_SOUGHT = 1_000
 _SOON = 0.1
 """Seconds after which a renewal that was locked out is tried again."""
-ADOPTED_EVERY = AFTERLIFE / 3
 
 _log = logging.getLogger("windlass.server")
 
@@ -56,6 +58,10 @@ class KeptStore(Protocol):
 
     async def retire(self, worker: str) -> None: ...
 
+    async def move(self, lease: Lease, worker: str, seconds: float) -> Verdict: ...
+
+    async def find(self, wanted: JobFilter) -> list[Job]: ...
+
 
 @dataclass(slots=True, eq=False)
 class Held:
@@ -65,7 +71,6 @@ class Held:
     delivery: Delivery
     deadline: float
     holding: Holding
-    is_adopted: bool = False
     is_settling: bool = False
     is_told: bool = False
     """Whether its client has been told to stop."""
@@ -87,9 +92,6 @@ class Holding:
     renew_at: float = 0.0
     is_known: bool = False
     """Whether the store may know its worker."""
-    is_shared: bool = False
-    """Whether another stream goes on with a delivery of its worker. Such a worker is not retired,
-    since the delivery would go back with it; its lease runs out by itself."""
 
 
 class Keeping:
@@ -98,7 +100,6 @@ class Keeping:
     def __init__(
         self,
         store: KeptStore,
-        settlements: Settlements,
         clock: Clock,
         *,
         lease: float,
@@ -107,7 +108,6 @@ class Keeping:
     ) -> None:
         self._store = store
         self._host = host
-        self._settlements = settlements
         self._clock = clock
         self._lease = lease
         self._max_resets = max_resets
@@ -177,25 +177,24 @@ class Keeping:
             return held
         lease = delivery.lease
         now = self._clock.monotonic()
-        renewal = await self._ask(
-            lambda lifeline: lifeline.renew(
-                holding.worker, self._lease, [lease], [(lease, AFTERLIFE)]
-            )
-        )
         holding.is_known = True
+        verdict = await self._store.move(lease, holding.worker, self._lease)
         before = self.find(delivery)
-        if lease.job_id in renewal.lost:
-            if before is not None:
-                self.drop(before)
-            return None
+        match verdict:
+            case Verdict.APPLIED:
+                pass
+            case Verdict.BUSY:
+                raise StoreBusyError("the delivery is locked by another transaction")
+            case _:
+                if before is not None:
+                    self.drop(before)
+                return None
+        if before is not None:
+            self.drop(before)
         if self._holdings.get(holding.worker) is not holding:
             return None
-        if before is not None:
-            # Its old stream may end, and must not take it along.
-            self.drop(before)
-            before.holding.is_shared = True
-        held = Held(lease, delivery, now + delivery.seconds, holding, is_adopted=True)
-        holding.renew_at = now + min(self._lease / 3, ADOPTED_EVERY)
+        held = Held(lease, delivery, now + delivery.seconds, holding)
+        holding.renew_at = now + self._lease / 3
         self._put(held)
         return held
 
@@ -227,17 +226,14 @@ class Keeping:
         if holding.held and not hand_back:
             await self._linger(holding.worker)
         await rest
-        left = list(holding.held.values())
-        for held in left:
+        is_empty = not holding.held
+        for held in list(holding.held.values()):
             self.drop(held)
-        is_retired = holding.is_known and not holding.is_shared
+        if not holding.is_known or not (hand_back or is_empty):
+            return
         try:
-            if hand_back:
-                alone = [held for held in left if held.is_adopted or not is_retired]
-                await self._settlements.settle_all([(held.lease, RELEASE) for held in alone])
-            if is_retired and (hand_back or not left):
-                await self._store.retire(holding.worker)
-        except StoreError as error:  # the leases run out by themselves
+            await self._store.retire(holding.worker)
+        except StoreError as error:  # its lease runs out by itself
             _tell_of_end(holding.worker, error)
 
     async def _linger(self, worker: str) -> None:
@@ -301,15 +297,16 @@ class Keeping:
             self._set_timer()
 
     async def _expire(self, due: Sequence[Held]) -> None:
-        leases = [held.lease for held in due]
         try:
-            answers = await self._store.expire(leases, self._max_resets)
+            own = await self._own(due)
+            leases = [held.lease for held in own]
+            answers = await self._store.expire(leases, self._max_resets) if own else []
         except StoreClosedError:
             return
         except StoreError as error:
             _log.warning("deliveries that ran out were not taken back, and will be: %s", error)
-            answers = [Settled(Verdict.BUSY)] * len(leases)
-        for held, answer in zip(due, answers, strict=True):
+            own, answers = list(due), [Settled(Verdict.BUSY)] * len(due)
+        for held, answer in zip(own, answers, strict=True):
             if answer.verdict is Verdict.BUSY:
                 if self._is_held(held):
                     self._watch(held, self._clock.monotonic() + _AGAIN)
@@ -317,6 +314,22 @@ class Keeping:
             if self._is_held(held):
                 self.drop(held)
                 self._stop(held, "taken_by_another_worker")
+
+    async def _own(self, due: Sequence[Held]) -> list[Held]:
+        """Those that a stream of another server has not adopted; the others are dropped."""
+        ids = sorted({held.lease.job_id for held in due})
+        workers: dict[int, str | None] = {}
+        for start in range(0, len(ids), _MOST_SOUGHT):
+            part = tuple(ids[start : start + _MOST_SOUGHT])
+            jobs = await self._store.find(JobFilter(ids=part, limit=len(part)))
+            workers |= {job.id: job.locked_by for job in jobs}
+        own = []
+        for held in due:
+            if workers.get(held.lease.job_id) in (None, held.holding.worker):
+                own.append(held)
+            else:
+                self.drop(held)
+        return own
 
     def _stop(self, held: Held, reason: str) -> None:
         stopped = held.holding.stopped
@@ -345,12 +358,10 @@ class Keeping:
             if holding.stopped is not None:
                 watched += held
                 pause = min(pause, CHECK_EVERY)
-            adopted = [(one.lease, AFTERLIFE) for one in held if one.is_adopted]
-            every = min(self._lease / 3, ADOPTED_EVERY) if adopted else self._lease / 3
             if now >= holding.renew_at:
                 try:
-                    lifeline.renew(holding.worker, self._lease, [], adopted)
-                    holding.renew_at = now + every
+                    lifeline.renew(holding.worker, self._lease, [])
+                    holding.renew_at = now + self._lease / 3
                 except StoreClosedError:
                     raise
                 except StoreBusyError:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.model.job import DEFAULT_TENANT, JobState
+from windlass.store.records import Lease, Verdict
 from windlass.store.server import ClaimScope, Request, Requested, Token
 from windlass.stores.postgres.adding import Adding
 from windlass.stores.postgres.calls import Calls
@@ -71,6 +72,16 @@ class ServerVerbs:
             self._waking.hint_here()
         self._waking.hint_scheduled(new)
         return answers
+
+    # ── deliveries that change hands ──
+
+    async def move(self, lease: Lease, worker: str, seconds: float) -> Verdict:
+        [verdict] = await self._calls.row(
+            "SELECT {schema}._move(%s, %s, %s, %s, %s, %s)",
+            *(lease.job_id, lease.token, lease.chain, worker, seconds),
+            self._calls.now,
+        )
+        return Verdict(verdict)
 
     # ── a look before claims ──
 

@@ -178,6 +178,14 @@ def _change_owned(
     return answers
 
 
+def move(db: Session, lease: Lease, worker: str, expires_at: int, length: int) -> Verdict:
+    """Make a delivery another worker's, whose lease is `length` long; all in ticks."""
+    beat = {"worker": worker, "expires_at": expires_at, "lease": length, "fresh": expires_at}
+    db.run("beat_worker", beat)
+    moved = db.run("move_job", {"worker": worker, "id": lease.job_id, "token": lease.token})
+    return Verdict.APPLIED if moved else _why_not(db, lease)
+
+
 def note(db: Session, lease: Lease, what: Note, now: int) -> Verdict:
     written = db.run(
         "note_job",
@@ -190,7 +198,9 @@ def note(db: Session, lease: Lease, what: Note, now: int) -> Verdict:
             "token": lease.token,
         },
     )
-    if written:
-        return Verdict.APPLIED
+    return Verdict.APPLIED if written else _why_not(db, lease)
+
+
+def _why_not(db: Session, lease: Lease) -> Verdict:
     known = db.value("peek_job", {"id": lease.job_id, "chain": lease.chain})
     return Verdict.LOST if known else Verdict.MISSING

@@ -48,6 +48,7 @@ from windlass.store.records import (
     Verdict,
     WorkerInfo,
 )
+from windlass.store.rules import micros
 from windlass.store.schedules import Fired, KnownSchedule
 from windlass.store.server import ClaimScope, Request, Requested, Token
 from windlass.stores.migrations import Migrate
@@ -73,7 +74,7 @@ from windlass.stores.sqlite.lease_clock import ticks
 from windlass.stores.sqlite.lifeline import SqliteLifeline
 from windlass.stores.sqlite.operation import Operation, Read, Write
 from windlass.stores.sqlite.requests import EnqueueOnce, Told
-from windlass.stores.sqlite.settle import Settle, expire, note
+from windlass.stores.sqlite.settle import Settle, expire, move, note
 from windlass.stores.sqlite.starting import Begun, StartChains
 from windlass.stores.sqlite.transaction import open_connection, open_transaction
 from windlass.stores.sqlite.writer import Writer
@@ -624,6 +625,13 @@ class SqliteStore:
         once = EnqueueOnce(requests)
         told: Told = await self._submit(once.write, rows=once.rows)
         return told.answers()
+
+    async def move(self, lease: Lease, worker: str, seconds: float) -> Verdict:
+        ends = ticks(self._clock) + micros(seconds)
+        verdict: Verdict = await self._submit(
+            lambda db, now: move(db, lease, worker, ends, micros(seconds))
+        )
+        return verdict
 
     async def claimable(self, scopes: Sequence[ClaimScope]) -> list[bool]:
         answers: list[bool] = await self._read(lambda db: claimable(db, scopes))

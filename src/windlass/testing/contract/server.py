@@ -1,5 +1,6 @@
 """What a server asks of a store: tokens, secrets, requests that may come twice, a look at whether
-there is anything to claim. A store that a server cannot work with says so, and runs none of it."""
+there is anything to claim, deliveries that change hands. A store that a server cannot work with
+says so, and runs none of it."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from typing import Any, cast
 from windlass.errors import ChainNotFoundError
 from windlass.model.job import Job, JobState
 from windlass.store.port import Store
-from windlass.store.records import CANCEL, COMPLETE, RELEASE, Complete
+from windlass.store.records import CANCEL, COMPLETE, RELEASE, Complete, Note, Verdict
 from windlass.store.server import REQUESTS_KEPT, ClaimScope, Request, Requested, ServerStore, Token
 from windlass.testing.contract.case import Group
 from windlass.testing.contract.concurrency import compete
-from windlass.testing.contract.kit import Kit, ids
+from windlass.testing.contract.kit import LEASE, Kit, ids
 
 case = Group(__name__)
 CASES = case.cases
@@ -677,3 +678,67 @@ async def what_is_said_of_every_state_is_true(kit: Kit, store: ServerStore) -> N
                 await kit.store.settle([(lease, COMPLETE) for lease in leases])
                 ended += len(leases)
     assert not await _claimable(kit, None)
+
+
+# ── deliveries that change hands ──
+
+
+@case
+@_served
+async def a_delivery_that_moved_goes_back_with_its_new_worker(kit: Kit, store: ServerStore) -> None:
+    await kit.add_many(*[{}] * 5)
+    leases = await kit.claim()
+    moved = leases[2]
+    assert await store.move(moved, "v", LEASE) is Verdict.APPLIED
+    assert (await kit.get(moved.job_id)).locked_by == "v"
+    await kit.store.retire("w")
+    others = sorted(lease.job_id for lease in leases if lease is not moved)
+    assert await kit.claimed(worker="u") == others
+    assert kit.check(moved).lost == {}
+    await kit.store.retire("v")
+    job = await kit.get(moved.job_id)
+    assert (job.state, job.attempts, job.resets) == (JobState.READY, 0, 0)
+    assert (await kit.settle(moved, COMPLETE)).verdict is Verdict.LOST
+
+
+@case
+@_served
+async def a_delivery_that_moved_lives_with_its_new_worker(kit: Kit, store: ServerStore) -> None:
+    await kit.add_many({}, {})
+    moved, left = await kit.claim()
+    kit.clock.advance(LEASE / 2)
+    assert await store.move(moved, "v", LEASE) is Verdict.APPLIED
+    kit.clock.advance(LEASE * 0.75)
+    assert (await kit.reap()).total == 1
+    assert set(kit.check(moved, left).lost) == {left.job_id}
+    kit.clock.advance(LEASE / 2)
+    assert (await kit.reap()).total == 1
+    assert set(kit.check(moved).lost) == {moved.job_id}
+
+
+@case
+@_served
+async def a_delivery_that_moved_is_proved_by_the_same_lease(kit: Kit, store: ServerStore) -> None:
+    job = await kit.add(keep=60.0)
+    lease = await kit.take()
+    for worker in ("v", "u", "w", "v"):
+        assert await store.move(lease, worker, LEASE) is Verdict.APPLIED
+    assert await kit.store.note(lease, Note(entry='"on"')) is Verdict.APPLIED
+    assert (await kit.settle(lease, COMPLETE)).verdict is Verdict.APPLIED
+    assert (await kit.get(job.id)).attempts == 1
+
+
+@case
+@_served
+async def only_the_delivery_that_owns_the_job_moves(kit: Kit, store: ServerStore) -> None:
+    gone, kept = await kit.add_many({}, {"keep": 60.0})
+    old = {lease.job_id: lease for lease in await kit.claim()}
+    await kit.store.settle([(lease, COMPLETE) for lease in old.values()])
+    assert await store.move(old[gone.id], "v", LEASE) is Verdict.MISSING
+    assert await store.move(old[kept.id], "v", LEASE) is Verdict.LOST
+    await kit.add()
+    first = await kit.take()
+    await kit.settle(first, RELEASE)
+    second = await kit.take(worker="u")
+    assert await store.move(first, "v", LEASE) is Verdict.LOST
+    assert (await kit.get(second.job_id)).locked_by == "u"
