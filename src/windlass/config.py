@@ -86,6 +86,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tls_certificate: str | None = None
     """grpcs://: a file with this program's own certificate and its key, for servers that ask for
     one."""
+    rates: bool = True
+    """Whether workers report every ten seconds what they did, for dashboards."""
     worker_name: str | None = None
     """The readable part of a worker's id; host and process by default."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

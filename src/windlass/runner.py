@@ -92,6 +92,7 @@ class Runner(Supervision):
             tenants=tenants,
             keep_chains=settings.keep_chains,
             keep_failed_chains=settings.keep_failed_chains,
+            reports_rates=settings.rates,
         )
         super().__init__(
             store,

@@ -18,6 +18,7 @@ from typing import Any
 from tests.simulation import virtual_threads
 from tests.simulation.plan import Fault
 from windlass.errors import OutcomeUnknownError, StoreUnavailableError
+from windlass.store.figures import FigureStore
 from windlass.store.hints import Due, ignore_due
 from windlass.store.port import Joined, Lifeline, Listening, Store, Transaction
 from windlass.store.records import RELEASE, Capabilities, ClaimRequest, Lease, Outcome, Renewal
@@ -25,7 +26,8 @@ from windlass.stores.memory import MemoryStore
 
 VERBS = tuple(
     name
-    for name, verb in inspect.getmembers(Store, inspect.iscoroutinefunction)
+    for protocol in (Store, FigureStore)
+    for name, verb in inspect.getmembers(protocol, inspect.iscoroutinefunction)
     if name not in ("open", "close", "claim", "retire")
 )
 """Every verb of the port that is called as any other is."""

@@ -56,6 +56,7 @@ _WORKER_VERBS = {
     "fire": 2,
     "introduce": 2,
     "stranded": 2,
+    "note_rates": 2,
 }
 _OPERATIONS = (
     "cancel",

@@ -164,6 +164,7 @@ def test_every_setting_has_an_environment_variable(tmp_path: Path) -> None:
         "migrate": "check",
         "listen": "False",
         "prepared_statements": "False",
+        "rates": "False",
         "worker_name": "w",
         "log_level": "debug",
         "log_format": "json",

@@ -25,6 +25,7 @@ from windlass.engine.note_writer import NoteWriter
 from windlass.engine.outage import Outage
 from windlass.engine.promoter import Promoter
 from windlass.engine.pruner import Pruner
+from windlass.engine.rate_reporter import RateReporter
 from windlass.engine.reaper import Reaper
 from windlass.engine.reporter import Reporter
 from windlass.engine.scheduler import Scheduler, Scheduling
@@ -36,6 +37,7 @@ from windlass.errors import StoreError
 from windlass.model.chain import KEEP_CHAINS, KEEP_FAILED_CHAINS
 from windlass.observe.events import Events
 from windlass.observe.logs import scoped
+from windlass.store.figures import PERIOD, FigureStore
 from windlass.store.hints import ignore_due
 from windlass.store.port import Lifeline, Listening, Roster
 from windlass.store.records import Release, Settled, Verdict
@@ -74,6 +76,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep_chains: float = KEEP_CHAINS
     keep_failed_chains: float = KEEP_FAILED_CHAINS
     """How long chains are kept that completed, and that ended otherwise."""
+    reports_rates: bool = True
+    """Whether to report every ten seconds what was done, where the store keeps that."""
     tells_stranded: bool = True
     """Whether to log which tasks have ready jobs and no worker."""
 
@@ -205,6 +209,10 @@ class Engine:
                 self._logger if options.tells_stranded else None,
             )
             self._loops.append(self._loop("lookout", lookout.step, first_delay=SOON))
+        self._rates: RateReporter | None = None
+        if self._store.capabilities.figures and options.reports_rates:
+            rates = self._rates = RateReporter(cast(FigureStore, self._store), self._clock)
+            self._loops.append(self._loop("rate-reporter", rates.step, first_delay=PERIOD))
         self._scheduler: Scheduler | None = None
         if self._scheduling is not None and self._scheduling.schedules:
             scheduler = Scheduler(self._scheduling, options.poll_interval, tools)
@@ -313,6 +321,7 @@ class Engine:
         await self._note_writer.step()
         await self._noting.stop()
         await self._finish_settling()
+        await self._report_last()
         await self._finish_hooks()
 
     async def _do_sign_off(self) -> None:
@@ -339,6 +348,13 @@ class Engine:
         except TimeoutError:
             self._logger.error("some outcomes could not be written; those jobs will run again")
             await self._settler.stop()
+
+    async def _report_last(self) -> None:
+        if self._rates is not None:
+            try:
+                await asyncio.wait_for(self._rates.step(), LAST_WORDS)
+            except Exception as error:  # whatever it is: the worker must sign off
+                self._logger.debug("what was done last is not reported: %r", error)
 
     async def _finish_hooks(self) -> None:
         if self._hooks:
@@ -422,9 +438,11 @@ class Engine:
             self._claiming.wake()
         is_heard = self._reporter.is_heard()
         all_done = settled.count(DONE) == len(batch)
-        if self._instruments is not None and batch:
+        if batch:
             now = asyncio.get_running_loop().time()
-            self._instruments.settled(batch, settled, now, all_done=all_done)
+            for figures in (self._instruments, self._rates):
+                if figures is not None:
+                    figures.settled(batch, settled, now, all_done=all_done)
         if is_heard or self._reporter.has_hook or not all_done:
             self._tell(batch, settled, is_heard=is_heard)
         else:

@@ -134,7 +134,7 @@ class Instruments:
             for one, answer in zip(batch, answers, strict=True):
                 if one.started_at:
                     task = one.lease.task
-                    self._of(task).endings[_ending(one, answer)] += 1
+                    self._of(task).endings[ending_of(one, answer)] += 1
                     begun.setdefault(task, []).append(one)
             for task, ended in begun.items():
                 self._measure(self._of(task), ended, [one.lease for one in ended], now)
@@ -234,7 +234,7 @@ class Instruments:
             figures.wait.add_many(waits, bounds)
 
 
-def _ending(one: Ended, answer: Settled) -> Ending:
+def ending_of(one: Ended, answer: Settled) -> Ending:
     """What a delivery that was begun ended in. The order is that of what counts most."""
     outcome = one.outcome
     if one.settled_inside:

@@ -572,7 +572,7 @@ class SqliteStore:
 
     async def note_rates(self, reported: Sequence[TaskFigures]) -> None:
         rows = figures.encode(reported)
-        await self._submit(lambda db, now: figures.note_rates(db, rows, now))
+        await self._submit(lambda db, now: figures.note_rates(db, rows, now), rows=len(reported))
 
     async def rates(self, wanted: RateFilter) -> list[Rate]:
         found: list[Rate] = await self._read(
