@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.server.streams.desk import run
-from windlass.errors import StoreUnavailableError
+from windlass.errors import StoreClosedError, StoreUnavailableError
 from windlass.model.job import JobState
 from windlass.server.streams import dispatcher as module
 from windlass.server.streams.dispatcher import Dispatcher, Want
@@ -321,5 +321,56 @@ def test_many_names_are_looked_for_in_parts_and_few_do_not_wait_for_them(
             assert small in store.asked[0]
             assert all(sum(len(it.tasks or ()) for it in part) <= 10 for part in store.asked)
             assert {scope for part in store.asked for scope in part} == {*large, small}
+
+    run_virtual(body)
+
+
+def test_looks_that_fail_are_made_again_and_a_closed_store_ends_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Failing(Counting):
+        error: Exception | None = None
+
+        async def claimable(self, scopes: Sequence[ClaimScope]) -> list[bool]:
+            if self.error is not None:
+                self.looks.append(0)
+                raise self.error
+            return await super().claimable(scopes)
+
+    async def body(clock: VirtualClock) -> None:
+        store = Failing(clock=clock)
+        async with dispatching(store, poll=2.0) as (dispatcher, _):
+            taker, other = Taker("w"), Taker("v", ClaimScope(tasks=("other",)))
+            dispatcher.add(taker.want)
+            dispatcher.add(other.want)
+            await asyncio.sleep(1)
+            store.error = StoreUnavailableError("away")
+            await asyncio.sleep(20)
+            assert 3 <= len(store.looks) <= 12, "it does not ask without a pause"
+            store.error = None
+            await store.enqueue(jobs(1))
+            await taker.got.wait()
+            store.error = StoreClosedError("closed")
+            await asyncio.sleep(10)
+            looks = len(store.looks)
+            await asyncio.sleep(10)
+            assert len(store.looks) == looks
+
+    run_virtual(body)
+    assert "looking for jobs failed, and is tried again: away" in caplog.messages
+
+
+def test_a_claim_on_a_closed_store_is_not_made_again() -> None:
+    class Closed(Counting):
+        async def claim(self, request: ClaimRequest) -> list[Lease]:
+            self.claims.append(request)
+            raise StoreClosedError("closed")
+
+    async def body(clock: VirtualClock) -> None:
+        store = Closed(clock=clock)
+        async with dispatching(store) as (dispatcher, _):
+            dispatcher.add(Taker("w").want)
+            await asyncio.sleep(60)
+            assert len(store.claims) == 1
 
     run_virtual(body)

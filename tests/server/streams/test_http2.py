@@ -279,7 +279,7 @@ def test_a_client_that_never_reads_its_acks_loses_its_stream(
             while code is None:
                 client.writer.write(client.http.data_to_send())
                 frames += await client.reader.read(65_536)
-                while (length := _frame_length(frames)) is not None:
+                while (length := frame_length(frames)) is not None:
                     frame, frames = frames[:length], frames[length:]
                     if frame[3] == RST_STREAM:
                         [code] = struct.unpack_from(">I", frame, 9)
@@ -294,7 +294,7 @@ def test_a_client_that_never_reads_its_acks_loses_its_stream(
     run(body)
 
 
-def _frame_length(data: bytes) -> int | None:
+def frame_length(data: bytes) -> int | None:
     """Of the first frame, if it is complete."""
     length = 9 + int.from_bytes(data[:3], "big")
     return length if 9 <= length <= len(data) else None

@@ -259,7 +259,7 @@ class Answering:
         if held is None:
             return
         held.is_settling = False
-        if answer is not None and answer.verdict is not Verdict.REFUSED:
+        if answer is not None and answer.verdict not in (Verdict.REFUSED, Verdict.BUSY):
             self._shared.keeping.drop(held)
 
     def _go_on(self, messages: list[_Message]) -> None:

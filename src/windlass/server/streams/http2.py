@@ -91,8 +91,6 @@ class Http2Connection(asyncio.Protocol):
         self._zttp.initiate_connection()
         self._write()
         self._timer = self._loop.call_later(PING_EVERY, self._look_for_life)
-        if self._is_draining:
-            self.drain()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.discard(self)

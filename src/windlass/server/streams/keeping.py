@@ -172,9 +172,6 @@ class Keeping:
     async def adopt(self, holding: Holding, delivery: Delivery) -> Held | None:
         """A stream goes on with the delivery of another, which may have ended; None if the lease is
         lost. Raises StoreError where that cannot be known now."""
-        held = self.find(delivery)
-        if held is not None and held.holding is holding:
-            return held
         lease = delivery.lease
         now = self._clock.monotonic()
         holding.is_known = True

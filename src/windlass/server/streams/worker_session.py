@@ -59,7 +59,6 @@ class WorkerSession:
         self._hello = WorkerHello()
         self._stream: _Open | None = None
         self._is_half_closed = False
-        self._is_draining = False
         self._is_over = False
 
     # ── what the transport tells ──
@@ -95,10 +94,9 @@ class WorkerSession:
             self._stream.resumed()
 
     def drain(self) -> None:
-        self._is_draining = True
         if self._stream is not None:
             self._stream.drain()
-        elif not self._is_over:
+        else:
             self._refuse(Status.UNAVAILABLE, STOPPING)
 
     def stop(self) -> None:
@@ -147,8 +145,6 @@ class WorkerSession:
             self._stream.take(early)
         if self._is_half_closed and not self._is_over:
             self._stream.half_close()
-        if self._is_draining and not self._is_over:
-            self._stream.drain()
 
 
 class _Open:
