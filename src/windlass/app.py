@@ -20,6 +20,7 @@ import msgspec
 
 from windlass import config
 from windlass.client import Client, Portal, Preparer, SyncClient
+from windlass.client.around import EnqueueMiddleware
 from windlass.clock import SYSTEM, Clock
 from windlass.engine.claimer import ForbiddenFlags
 from windlass.engine.task_handler import Middleware
@@ -67,6 +68,7 @@ class App:
         tasks: Mapping[str, Callable[..., Any]] | None = None,
         task_directory: str | os.PathLike[str] | None = None,
         middleware: Sequence[Middleware] = (),
+        enqueue_middleware: Sequence[EnqueueMiddleware] = (),
         lifespan: Lifespan | None = None,
         logger: logging.Logger | None = None,
         events: Events | None = None,
@@ -82,6 +84,8 @@ class App:
         self.settings = config.load({"url": url, **settings})
         self.registry = Registry()
         self.middleware = list(middleware)
+        self.enqueue_middleware = list(enqueue_middleware)
+        """Around each job that is added in Python, the first outermost; it may be added to."""
         self.events = events or Events()
         self.logger = logger or logging.getLogger("windlass")
         self.instruments = instruments
@@ -101,6 +105,7 @@ class App:
             max_resets=lambda: self.settings.max_resets,
             chain_keeps=lambda: (self.settings.keep_chains, self.settings.keep_failed_chains),
             tenant=lambda: self.settings.tenant,
+            layers=self.enqueue_middleware,
         )
         """Adds and manages jobs, async."""
         self.sync = SyncClient(self.client, self._portal)

@@ -289,7 +289,7 @@ class _NoProducer:
 
     add_jobs = add_job
 
-    def prepare_next(self, spec: JobSpec) -> Any:
+    def prepare_next(self, spec: JobSpec, meta: str | None = None) -> Any:
         raise ConfigError(_NO_QUEUE)
 
     prepare_chain = prepare_next

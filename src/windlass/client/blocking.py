@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from windlass.client.around import at_once, through
 from windlass.client.client import Client
 from windlass.client.portal import Portal
+from windlass.client.prepare import checked_specs, specs_of
 from windlass.model.chain import Chain
 from windlass.model.job import Job, JobSpec
 from windlass.store.records import NewChain, NewJob
@@ -89,10 +91,19 @@ class JoinedSyncClient(SyncClient):
         self._connection = connection
 
     def add_jobs(self, specs: Iterable[JobSpec]) -> list[Job]:
-        return self._join(self._client._preparer.prepare(specs))
+        prepare = self._client._preparer.prepare
+        if not self._client._layers:
+            return self._join(prepare(specs))
+        return self._through(checked_specs(specs), lambda passed: self._join(prepare(passed)))
 
     def add_typed(self, spec: JobSpec, payloads: Iterable[Any]) -> list[Job]:
-        return self._join(self._client._preparer.prepare_typed(spec, payloads))
+        preparer = self._client._preparer
+        if not self._client._layers:
+            return self._join(preparer.prepare_typed(spec, payloads))
+        return self._through(
+            specs_of(spec, payloads),
+            lambda passed: self._join(preparer.prepare_each_typed(passed)),
+        )
 
     def add_job(self, task: str, payload: Any = None, **options: Any) -> Job:
         return self.add_jobs([JobSpec(task=task, payload=payload, **options)])[0]
@@ -103,11 +114,29 @@ class JoinedSyncClient(SyncClient):
         return store.joined(self._connection).enqueue(new) if new else []
 
     def start_chains(self, specs: Iterable[JobSpec]) -> list[Chain[Any]]:
-        return self._join_chains(self._client._preparer.prepare_chains(specs))
+        prepare = self._client._preparer.prepare_chains
+        if not self._client._layers:
+            return self._join_chains(prepare(specs))
+        return self._through(
+            checked_specs(specs), lambda passed: self._join_chains(prepare(passed))
+        )
 
     def start_typed(self, spec: JobSpec) -> Chain[Any]:
-        new = self._client._preparer.prepare_chain(spec, is_typed=True)
-        return self._join_chains([new])[0]
+        prepare = self._client._preparer.prepare_chain
+        return self._through(
+            [spec],
+            lambda passed: self._join_chains([prepare(one, is_typed=True) for one in passed]),
+        )[0]
+
+    def _through(
+        self, specs: Sequence[JobSpec], store: Callable[[Sequence[JobSpec]], list[R]]
+    ) -> list[R]:
+        """Through the enqueue middleware, in the caller's thread."""
+
+        async def stored(passed: Sequence[JobSpec]) -> list[R]:
+            return store(passed)
+
+        return list(at_once(through(self._client._layers, specs, stored)))
 
     def start_chain(self, task: str, payload: Any = None, **options: Any) -> Chain[Any]:
         return self.start_chains([JobSpec(task=task, payload=payload, **options)])[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
 
+from windlass.client.around import EnqueueMiddleware
 from windlass.client.prepare import Preparer
 from windlass.model import names
 from windlass.model.job import DEFAULT_TENANT
@@ -27,10 +28,11 @@ class Caller:
         chain_keeps: Callable[[], tuple[float, float]],
         tenant: Callable[[], str | None],
         connection: Any = None,
+        layers: Sequence[EnqueueMiddleware] = (),
     ) -> None:
         """`keep`, `max_resets`, `chain_keeps` (seconds for which completed chains, and others, are
         kept) and `tenant` are asked for each call, because `App.configure` may
-        change what they answer."""
+        change what they answer. `layers` is the list of the app's enqueue middleware."""
         self._opened = opened
         self._preparer = preparer
         self._keep = keep
@@ -38,6 +40,7 @@ class Caller:
         self._chain_keeps = chain_keeps
         self._tenant = tenant
         self._connection = connection
+        self._layers = layers
 
     def using(self, connection: Any) -> Self:
         """The same verbs; jobs that are added join the transaction open on `connection`."""
@@ -63,6 +66,7 @@ class Caller:
             chain_keeps=self._chain_keeps,
             tenant=tenant,
             connection=connection,
+            layers=self._layers,
         )
 
     def _own(self, store: Store) -> str:

@@ -8,14 +8,16 @@ from typing import Any, Unpack
 
 import msgspec
 
+from windlass.client.around import at_once, through
 from windlass.client.caller import Caller
 from windlass.client.filters import make_chain_filter
+from windlass.client.prepare import checked_specs
 from windlass.client.waiting import wait_until
 from windlass.errors import ChainNotFoundError, ValidationError
 from windlass.model import names
 from windlass.model import payload as payloads
 from windlass.model.chain import Chain, Next
-from windlass.model.job import Job, JobOptions, JobSpec
+from windlass.model.job import Job, JobOptions, JobSpec, JsonText
 from windlass.store.records import Complete, NewChain, NewJob
 
 
@@ -33,11 +35,25 @@ class ChainVerbs(Caller):
 
     async def start_chains(self, specs: Iterable[JobSpec]) -> list[Chain[Any]]:
         """Start many chains, all or none, in the order given. Two with one key: the first wins."""
-        return await self._start(self._preparer.prepare_chains(specs))
+        if not self._layers:
+            return await self._start(self._preparer.prepare_chains(specs))
+
+        async def store(passed: Sequence[JobSpec]) -> list[Chain[Any]]:
+            return await self._start(self._preparer.prepare_chains(passed))
+
+        return list(await through(self._layers, checked_specs(specs), store))
 
     async def start_typed(self, spec: JobSpec) -> Chain[Any]:
         """Start one chain, whose payload is checked against the task's function."""
-        return (await self._start([self._preparer.prepare_chain(spec, is_typed=True)]))[0]
+        if not self._layers:
+            return (await self._start([self._preparer.prepare_chain(spec, is_typed=True)]))[0]
+
+        async def store(passed: Sequence[JobSpec]) -> list[Chain[Any]]:
+            new = [self._preparer.prepare_chain(one, is_typed=True) for one in passed]
+            return await self._start(new)
+
+        started: Chain[Any] = (await through(self._layers, [spec], store))[0]
+        return started
 
     async def prepare_chains(self, specs: Iterable[JobSpec]) -> list[NewChain]:
         """Chains of this client's tenant as a store takes them, checked and not started: for a
@@ -58,11 +74,30 @@ class ChainVerbs(Caller):
 
     def prepare_chain(self, spec: JobSpec) -> NewChain:
         """A chain for a handler to start; its payload is checked where the task is known."""
-        return self._preparer.prepare_chain(spec, is_typed=False)
+        return self._preparer.prepare_chain(self._passed(spec), is_typed=False)
 
-    def prepare_next(self, spec: JobSpec) -> tuple[NewJob, tuple[str, ...]]:
-        """The next job of a chain for a handler to go on with, and what it inherits."""
-        return self._preparer.prepare_next(spec)
+    def prepare_next(
+        self, spec: JobSpec, meta: JsonText | None = None
+    ) -> tuple[NewJob, tuple[str, ...]]:
+        """The next job of a chain for a handler to go on with, and what it inherits; `meta` is that
+        of the handler's own job."""
+        if self._layers and spec.meta is None and meta is not None:
+            spec = msgspec.structs.replace(spec, meta=payloads.decode(meta, field="meta"))
+        return self._preparer.prepare_next(self._passed(spec))
+
+    def _passed(self, spec: JobSpec) -> JobSpec:
+        """What comes through the middleware of a job that is stored with another's completion: it
+        runs at once, and is told of nothing that was stored."""
+        if not self._layers:
+            return spec
+        passed = [spec]
+
+        async def note(specs: Sequence[JobSpec]) -> list[None]:
+            passed[:] = specs
+            return [None]
+
+        at_once(through(self._layers, [spec], note))
+        return passed[0]
 
     # ── looking ──
 
@@ -143,7 +178,7 @@ class ChainVerbs(Caller):
                 field="then",
             )
         else:
-            new, inherits = self.prepare_next(JobSpec(**msgspec.structs.asdict(then)))
+            new, inherits = self._preparer.prepare_next(JobSpec(**msgspec.structs.asdict(then)))
             completion = Complete(next=new)
         store = await self._opened()
         return await store.complete_chain(wanted, completion, inherits, self._tenant())

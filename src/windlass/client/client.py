@@ -8,8 +8,10 @@ from typing import Any, Literal, Unpack
 
 from msgspec.structs import replace
 
+from windlass.client.around import through
 from windlass.client.chains import ChainVerbs
 from windlass.client.filters import make_filter
+from windlass.client.prepare import checked_specs, specs_of
 from windlass.client.schedules import ScheduleInfo, no_schedule, schedule_info
 from windlass.client.waiting import wait_until
 from windlass.clock import to_micros
@@ -42,11 +44,23 @@ class Client(ChainVerbs):
 
     async def add_jobs(self, specs: Iterable[JobSpec]) -> list[Job]:
         """Add many jobs, all or none, in the order given. Two with one key: the last wins."""
-        return await self._add(self._preparer.prepare(specs))
+        if not self._layers:
+            return await self._add(self._preparer.prepare(specs))
+
+        async def store(passed: Sequence[JobSpec]) -> list[Job]:
+            return await self._add(self._preparer.prepare(passed))
+
+        return list(await through(self._layers, checked_specs(specs), store))
 
     async def add_typed(self, spec: JobSpec, payloads: Iterable[Any]) -> list[Job]:
         """Add one job per payload, each checked against the task's function."""
-        return await self._add(self._preparer.prepare_typed(spec, payloads))
+        if not self._layers:
+            return await self._add(self._preparer.prepare_typed(spec, payloads))
+
+        async def store(passed: Sequence[JobSpec]) -> list[Job]:
+            return await self._add(self._preparer.prepare_each_typed(passed))
+
+        return list(await through(self._layers, specs_of(spec, payloads), store))
 
     async def prepare_jobs(self, specs: Iterable[JobSpec]) -> list[NewJob]:
         """Jobs of this client's tenant as a store takes them, checked and not added: for a server,

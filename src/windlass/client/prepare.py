@@ -119,17 +119,17 @@ class Preparer:
         make = self._checked(spec)
         check = self._registry.get(spec.task).style.check
         limit = self._max_payload()
-        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-            raise PayloadError(
-                f"payloads must be a list of payloads, not {names.brief(values)}", field="payloads"
-            )
         new = []
         encode = payloads.encode
-        for value in values:
+        for value in _payloads(values):
             payload = encode(value, limit=limit)
             check(payload)
             new.append(make(payload))
         return new
+
+    def prepare_each_typed(self, specs: Iterable[JobSpec]) -> list[NewJob]:
+        """The same for specs that have come through middleware, which may have made them differ."""
+        return [self.prepare_typed(spec, [spec.payload])[0] for spec in specs]
 
     def _checked(self, spec: JobSpec) -> Callable[[str], NewJob]:
         """Check everything but the payload, once; the answer makes the job of one payload.
@@ -193,6 +193,24 @@ def _listed(specs: object) -> Iterable[JobSpec]:
             f"specs must be a list of JobSpec, not {names.brief(specs)}", field="specs"
         )
     return specs
+
+
+def checked_specs(specs: object) -> list[JobSpec]:
+    """What middleware is called for: specs, and nothing else."""
+    return [_require_spec(spec) for spec in _listed(specs)]
+
+
+def specs_of(spec: JobSpec, values: object) -> list[JobSpec]:
+    """The same of a task handle, one for each payload."""
+    return [replace(spec, payload=value) for value in _payloads(values)]
+
+
+def _payloads(values: object) -> Iterable[Any]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise PayloadError(
+            f"payloads must be a list of payloads, not {names.brief(values)}", field="payloads"
+        )
+    return values
 
 
 def _require_spec(spec: object) -> JobSpec:

@@ -96,6 +96,10 @@ def _run(
 ) -> wire.ToWorker:
     if call.lease.tenant:
         inherit_tenant(None, call.lease.tenant)
+    if call.headers is not None:
+        from windlass.observe.tracing import resume
+
+        resume(call.headers)
     try:
         task = tasks.get(call.function)
         if task is None:

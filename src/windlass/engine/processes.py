@@ -13,6 +13,7 @@ import queue
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from typing import Any
@@ -24,6 +25,7 @@ from windlass.errors import Poison, RetryAfter, RetryAt, WindlassError
 from windlass.model.outcome import Abandon, Completed, Failed, Nack
 from windlass.observe.logs import shown_logging
 from windlass.store.records import Note
+from windlass.tasks import carried
 from windlass.tasks.context import Context
 from windlass.tasks.continuing import Continuation
 from windlass.tasks.registry import AnyTask
@@ -108,11 +110,14 @@ class ProcessPool:
     async def run(self, task: AnyTask, context: Context, delivery: Delivery) -> Any:
         """Run the task's function on the delivery's payload and return or raise what it did."""
         blockers = None if delivery.blockers is None else list(delivery.blockers)
-        call = wire.RunJob(_reference(task), delivery.lease, context.worker_id, blockers)
-        continuations: list[Continuation] = []
-        work = asyncio.get_running_loop().run_in_executor(
-            self._threads, self._run, call, context, delivery, continuations
+        call = wire.RunJob(
+            _reference(task), delivery.lease, context.worker_id, blockers, carried.headers.get()
         )
+        continuations: list[Continuation] = []
+        inside = functools.partial(
+            copy_context().run, self._run, call, context, delivery, continuations
+        )
+        work = asyncio.get_running_loop().run_in_executor(self._threads, inside)
         # A stop kills the process, which ends the wait below; the thread is never abandoned.
         try:
             answer = await asyncio.shield(work)

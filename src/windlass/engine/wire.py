@@ -29,6 +29,8 @@ class RunJob(msgspec.Struct, tag=True, frozen=True):
     worker_id: str
     blockers: list[Chain[Any]] | None = None
     """The chains that the job waited for, where the lease does not have them."""
+    headers: dict[str, str] | None = None
+    """The context of the trace that the job runs in."""
 
 
 class Answer(msgspec.Struct, tag=True, frozen=True):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from windlass.errors import ConfigError, ValidationError, WindlassError
 from windlass.model import payload as payloads
 from windlass.model.chain import Chain, ChainPlace
-from windlass.model.job import Job, JobOptions, JobSpec, Progress
+from windlass.model.job import Job, JobOptions, JobSpec, JsonText, Progress
 from windlass.model.names import check_seconds
 from windlass.observe.logs import Scoped, scoped
 from windlass.store.fetched import fetched, named
@@ -48,8 +48,10 @@ class Producer(Protocol):
 
     def add_jobs(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, list[Job]]: ...
 
-    def prepare_next(self, spec: JobSpec) -> tuple[NewJob, tuple[str, ...]]:
-        """Check the next job of a chain; what it inherits from the one before."""
+    def prepare_next(
+        self, spec: JobSpec, meta: JsonText | None = None
+    ) -> tuple[NewJob, tuple[str, ...]]:
+        """Check the next job of a chain; what it inherits from the one before, which has `meta`."""
 
     def prepare_chain(self, spec: JobSpec) -> NewChain: ...
 
@@ -198,7 +200,9 @@ class Context:
     def _prepare_next(self, spec: JobSpec) -> Continuation:
         self._require_chains()
         with payloads_of_others:
-            new, inherits = self._around.producer.prepare_next(_without_blockers(spec))
+            new, inherits = self._around.producer.prepare_next(
+                _without_blockers(spec), self._delivery.lease.meta
+            )
         new.blockers = self._references(spec)
         delivery = self._delivery
         delivery.may_go_on, delivery.starts = True, delivery.starts or []
