@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.doc_pages import README, blocks
+from tests.docs.test_examples import Story, commands
+from tests.docs.test_examples import environment as shell_environment
 from tests.patience import PATIENCE
 from tests.server.foreign.program import Server, environment, serving, until, windlass
 
@@ -126,6 +129,38 @@ def test_the_example_works_and_survives_its_server(
             worker.process.send_signal(signal.SIGTERM)
             assert worker.process.wait(PATIENCE) == 0
         assert produce(installed, server, "wl_wrong", "greet", "{}") == (1, [])
+
+
+def test_the_readme_shows_how_to_run_it(tmp_path: Path) -> None:
+    """Its very commands, in what a clone has: the server, a token, a job, and the worker."""
+    shutil.copytree(
+        EXAMPLE,
+        tmp_path / "examples" / "node",
+        ignore=shutil.ignore_patterns("node_modules", "*.proto"),
+    )
+    [serve, work] = [it for it in blocks(README) if "token" in it.text]
+    story = Story(tmp_path)
+    try:
+        story.tell(serve)
+        pasted = [command for command, _ in commands(work)]
+        [wanted] = [line for _, shown in commands(work) for line in shown]
+        with (tmp_path / "log").open("wb") as log:
+            shell = subprocess.Popen(
+                ["bash", "-ec", "\n".join(pasted)],
+                cwd=tmp_path,
+                env={**shell_environment(), "WINDLASS_SERVER": story.reached("127.0.0.1:9091")},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            try:
+                Node(shell, tmp_path / "log").wait_for(wanted)
+            finally:
+                os.killpg(shell.pid, signal.SIGKILL)
+                shell.wait()
+    finally:
+        story.end()
 
 
 def job(server: Server, token: str, id: str) -> dict[str, object]:
