@@ -164,6 +164,10 @@ def test_a_port_that_several_servers_share_is_in_use(processes: str) -> None:
         (("--keep", "soon"), "length of time"),
         (("--processes", "2", "-c", "memory://"), "live in one process"),
         (("-c", "mysql://x"), "no store"),
+        (("-c", "grpc://127.0.0.1:1"), "cannot be served"),
+        (("-c", "grpc://127.0.0.1:1", "--processes", "2"), "cannot be served"),
+        (("--bind", "127.0.0.1:8080", "--grpc-bind", "127.0.0.1:8080"), "both port 8080"),
+        (("--bind", "127.0.0.1:8080", "--grpc-bind", ":8080"), "both port 8080"),
     ],
 )
 def test_what_cannot_be_used_is_told(arguments: tuple[str, ...], words: str) -> None:

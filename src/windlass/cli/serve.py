@@ -167,12 +167,11 @@ def serve(ctx: click.Context, /, **options: Any) -> None:
     _check_extra()
     if supervisor is None and settings.processes > 1:
         if not options["target"]:
-            _check_shared(_make_app(options))
+            _check_store(_make_app(options), settings)
         ctx.exit(_supervise(settings, options))
     ctx.call_on_close(leave_early_on_signals())
     app = _make_app(options)
-    if settings.processes > 1:
-        _check_shared(app)
+    _check_store(app, settings)
     rest, streams = _given_ports() or _own_ports(settings)
     logs.configure(
         options["log_level"] or app.settings.log_level,
@@ -208,8 +207,12 @@ def _make_app(options: Mapping[str, Any]) -> App:
     return app
 
 
-def _check_shared(app: App) -> None:
-    if not app.store.capabilities.shared:
+def _check_store(app: App, settings: ServeSettings) -> None:
+    """ConfigError where its jobs cannot be served; the database need not be there yet."""
+    able = app.store.capabilities
+    if not able.server:
+        raise ConfigError(f"the jobs in {app.place} cannot be served: name the database itself")
+    if settings.processes > 1 and not able.shared:
         raise ConfigError(
             "jobs in memory:// live in one process; leave out --processes, or name a file or a"
             " database: -c sqlite:///jobs.db"

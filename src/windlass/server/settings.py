@@ -81,6 +81,7 @@ def make_settings(**given: Any) -> ServeSettings:
     given["dashboard"] = Dashboard(given.get("dashboard", Dashboard.ON))
     given["webhook_allow"] = tuple(map(_network, given.get("webhook_allow", ())))
     settings = ServeSettings(**given)
+    _check_ports(settings.bind, settings.grpc_bind)
     _check_numbers(settings)
     _check_tls(settings)
     _check_jwt(settings)
@@ -109,6 +110,19 @@ def _network(value: object) -> Network:
         raise ConfigError(
             f"--webhook-allow must be a network, such as 10.0.0.0/8 or 192.168.1.7: {error}"
         ) from None
+
+
+def _check_ports(rest: Address, streams: Address) -> None:
+    """Two sockets may have one port until they listen."""
+    hosts = {rest.host, streams.host}
+    if rest.port == streams.port != 0 and (len(hosts) == 1 or hosts & _EVERY_HOST):
+        raise ConfigError(
+            f"--bind and --grpc-bind are both port {rest.port}: REST and the streams need a port"
+            " each"
+        )
+
+
+_EVERY_HOST = {"0.0.0.0", "::"}  # noqa: S104
 
 
 def _check_numbers(settings: ServeSettings) -> None:
