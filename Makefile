@@ -71,9 +71,10 @@ mutation: $(READY) ## one protection off at a time, each must be noticed; some o
 
 EXAMPLES ?= 500
 FUZZ_SECONDS ?= 60
-fuzz: $(READY) ## odd values to every public entry; EXAMPLES=500 for each entry; garbage for a server; FUZZ_SECONDS=60 for each kind
+fuzz: $(READY) ## odd values to every public entry; EXAMPLES=500 for each entry; garbage and odd requests for a server; FUZZ_SECONDS=60 for each kind
 	@FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --timeout=0 tests/fuzz
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --timeout=0 tests/server/fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --timeout=0 -m rig tests/server/rest/test_rest_openapi.py
 
 MINUTES ?= 30
 STORES ?= postgres sqlite

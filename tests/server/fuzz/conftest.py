@@ -60,7 +60,7 @@ def resident(pid: int) -> int:
     return total
 
 
-def fuzz(strategy: Any, example: Callable[[Any], None], few: int) -> None:
+def fuzz(strategy: Any, example: Callable[[Any], None], few: int, seconds: float = SECONDS) -> None:
     """So many examples and always the same ones, or new ones for `FUZZ_SECONDS`."""
 
     def run(number: int | None, count: int) -> None:
@@ -77,14 +77,13 @@ def fuzz(strategy: Any, example: Callable[[Any], None], few: int) -> None:
             seed(number)(test)
         test()
 
-    if not SECONDS:
+    if not seconds:
         run(None, few)
         return
-    start, ends = time.time_ns(), time.monotonic() + SECONDS
-    number = start
+    number, ends = time.time_ns(), time.monotonic() + seconds
     while time.monotonic() < ends:
         print(f"seed {number}")
-        run(number, 50)
+        run(number, min(50, few))
         number += 1
 
 
