@@ -317,3 +317,12 @@ def test_every_error_of_windlass_is_mapped_or_is_our_fault() -> None:
         mapped = refusal(made)
         assert (mapped is None) == (kind in OURS), kind
         assert mapped is None or mapped.kind is not Kind.INTERNAL
+
+
+@pytest.mark.parametrize("raw", [b"{", b'{"task": "a"} {}', b'{"task": "\xff"}'])
+def test_a_body_that_is_no_json_is_called_that(raw: bytes) -> None:
+    async def check(kit: Kit) -> None:
+        answer = await kit.caller().post("/v1/jobs", content=raw, headers=JSON)
+        assert problem(answer, 400, "invalid")["detail"].startswith("the body is not JSON: ")
+
+    served(check)

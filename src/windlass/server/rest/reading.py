@@ -129,6 +129,8 @@ def not_valid(error: Exception, of: str = "field") -> Refused:
     if isinstance(error, RecursionError):
         return Refused(Kind.INVALID, "the JSON is nested too deeply")
     words = str(error)
+    if not isinstance(error, msgspec.ValidationError):
+        return Refused(Kind.INVALID, f"the body is not JSON: {words}"[:500])
     place = _PLACE.search(words)
     where = place[1].lstrip(".") if place else ""
     text = words[: place.start()] if place else words
