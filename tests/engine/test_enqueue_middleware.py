@@ -195,9 +195,6 @@ async def test_together_is_called_once_for_all(bench: Bench) -> None:
     class Counting:
         calls: list[int] = []  # noqa: RUF012
 
-        async def __call__(self, spec: JobSpec, call_next: Next) -> Any:
-            raise AssertionError("it has together")
-
         async def together(self, specs: Any, call_next: Any) -> Any:
             self.calls.append(len(specs))
             return await call_next([replace(spec, meta={"n": len(specs)}) for spec in specs])

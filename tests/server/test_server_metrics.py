@@ -17,7 +17,7 @@ from tests.cli.program import wait_until
 from tests.programs import need
 from tests.server.conftest import Serve
 from tests.server.rest.kit import Kit, counted, problem, served
-from windlass import App
+from windlass import App, JobSpec
 from windlass.errors import StoreUnavailableError
 from windlass.observe.metrics import METRICS
 
@@ -73,6 +73,33 @@ def test_requests_are_counted_by_operation_and_never_by_address() -> None:
         assert found["windlass_server_request_seconds_count", "get_job"] == 3
         assert found["windlass_queue_jobs", "ready"] == 1
         assert found["windlass_store_up",] == 1
+
+    served(check)
+
+
+def test_what_other_programs_did_is_counted_by_task_and_outcome() -> None:
+    async def check(kit: Kit) -> None:
+        caller = kit.caller()
+        await kit.app.client.add_jobs([JobSpec("mail") for _ in range(4)])
+        claimed = await caller.post("/v1/claims", json={"tasks": ["mail"], "count": 4})
+        leases = [one["lease"] for one in claimed.json()["claims"]]
+        outcomes: list[dict[str, Any]] = [
+            {"lease": leases[0], "outcome": "completed"},
+            {"lease": leases[1], "outcome": "failed", "error": "no"},
+            {"lease": leases[2], "outcome": "abandon"},
+        ]
+        for more in ([], outcomes[:1]):  # asked for again, the first is lost
+            answer = await caller.post("/v1/claims/settle", json={"outcomes": more or outcomes})
+            assert answer.status_code == 200, answer.text
+        found = await scraped(caller)
+        processed = {key[1:]: n for key, n in found.items() if key[0].endswith("processed_total")}
+        assert {key: n for key, n in processed.items() if n} == {
+            ("ok", "mail"): 1,
+            ("retry", "mail"): 1,
+            ("abandoned", "mail"): 1,
+            ("lost", "mail"): 1,
+        }
+        assert found["windlass_settle_seconds_count",] == 2
 
     served(check)
 

@@ -41,6 +41,7 @@ ALLOWED = {
         "engine/reporter.py": "how long a job took, for the log",
         "server/serving.py": "the end of the grace period, and of the last writes",
         "server/streams/dispatcher.py": "how long a look at the store took, and how long it rests",
+        "server/streams/settlements.py": "how long a write took, for metrics",
         "server/streams/http2.py": "how long a connection is silent",
         "client/waiting.py": "the limits of wait_for and wait_for_chain",
         "cli/supervisor.py": "how long a child has lived",

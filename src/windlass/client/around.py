@@ -7,8 +7,8 @@ it is stored. The first middleware is outermost.
 Jobs that are added by one call are stored by one call, whatever their middleware does: each spec
 goes on its own way up to `call_next`, in a copy of the context variables; when all have arrived the
 next layer is given all of them, and afterwards each goes its way back. If one fails, nothing is
-stored, and the others fail with its error. A middleware that has a method `together(specs,
-call_next)` is called once for all of them instead.
+stored, and the others fail with its error. An object with a method
+`together(specs, call_next)` is called once for all of them instead.
 
 Where the caller is no coroutine (a connection of the caller's in blocking code, and what a handler
 goes on with or starts) the same runs at once. There nothing can be waited for.
@@ -19,18 +19,26 @@ from __future__ import annotations
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from windlass.errors import ConfigError
 from windlass.model.job import JobSpec
 from windlass.model.names import brief
 
-CallNext = Callable[[JobSpec], Awaitable[Any]]
-EnqueueMiddleware = Callable[[JobSpec, CallNext], Awaitable[Any]]
-
 Specs = Sequence[JobSpec]
 Store = Callable[[Specs], Awaitable[Sequence[Any]]]
 """Stores what these specs ask for by one call, and answers with what was stored, in their order."""
+CallNext = Callable[[JobSpec], Awaitable[Any]]
+
+
+class Together(Protocol):
+    """Middleware that is called once for all jobs of a call."""
+
+    async def together(self, specs: Specs, call_next: Store, /) -> Any: ...
+
+
+OneByOne = Callable[[JobSpec, CallNext], Awaitable[Any]]
+EnqueueMiddleware = OneByOne | Together
 
 R = TypeVar("R")
 
@@ -44,9 +52,8 @@ async def through(layers: Sequence[EnqueueMiddleware], specs: Specs, store: Stor
     async def further(passed: Specs) -> Sequence[Any]:
         return await through(rest, passed, store)
 
-    together = getattr(first, "together", None)
-    if together is not None:
-        return await _all_at_once(together, specs, further)
+    if not callable(first):
+        return await _all_at_once(first, specs, further)
     if len(specs) == 1:
         return await _alone(first, specs[0], further)
     return await _each_its_way(first, specs, further)
@@ -79,7 +86,7 @@ def _cannot_wait() -> ConfigError:
     )
 
 
-async def _all_at_once(together: Any, specs: Specs, call_next: Store) -> Sequence[Any]:
+async def _all_at_once(layer: Together, specs: Specs, call_next: Store) -> Sequence[Any]:
     stored: list[Sequence[Any]] = []
 
     async def further(passed: Specs) -> Sequence[Any]:
@@ -88,13 +95,13 @@ async def _all_at_once(together: Any, specs: Specs, call_next: Store) -> Sequenc
         stored.append(await call_next(passed))
         return stored[0]
 
-    await together(specs, further)
+    await layer.together(specs, further)
     if not stored:
-        raise _not_passed_on(together)
+        raise _not_passed_on(layer)
     return stored[0]
 
 
-async def _alone(middleware: EnqueueMiddleware, spec: JobSpec, call_next: Store) -> Sequence[Any]:
+async def _alone(middleware: OneByOne, spec: JobSpec, call_next: Store) -> Sequence[Any]:
     stored: list[Sequence[Any]] = []
 
     async def further(passed: JobSpec) -> Any:
@@ -109,9 +116,7 @@ async def _alone(middleware: EnqueueMiddleware, spec: JobSpec, call_next: Store)
     return stored[0]
 
 
-async def _each_its_way(
-    middleware: EnqueueMiddleware, specs: Specs, call_next: Store
-) -> Sequence[Any]:
+async def _each_its_way(middleware: OneByOne, specs: Specs, call_next: Store) -> Sequence[Any]:
     ways: list[_Way] = []
     try:
         for spec in specs:
@@ -146,14 +151,14 @@ def _arrive() -> Generator[Any, Any, Any]:
 class _Way:
     """One spec's way through one middleware."""
 
-    def __init__(self, middleware: EnqueueMiddleware, spec: JobSpec) -> None:
+    def __init__(self, middleware: OneByOne, spec: JobSpec) -> None:
         self.passed: JobSpec | None = None
         """What it gave to `call_next`."""
         self.is_over = False
         self._variables = copy_context()
         self._coroutine = self._run(middleware, spec)
 
-    async def _run(self, middleware: EnqueueMiddleware, spec: JobSpec) -> None:
+    async def _run(self, middleware: OneByOne, spec: JobSpec) -> None:
         await middleware(spec, self._call_next)
 
     async def _call_next(self, spec: JobSpec) -> Any:

@@ -139,6 +139,16 @@ class Instruments:
             for task, ended in begun.items():
                 self._measure(self._of(task), ended, [one.lease for one in ended], now)
 
+    def settled_elsewhere(
+        self, settlements: Sequence[tuple[Lease, Outcome]], answers: Sequence[Settled]
+    ) -> None:
+        """Programs that this process serves have ended these deliveries; how long they took is
+        known to them alone. What is asked for again later is no end."""
+        with self._lock:
+            for (lease, outcome), answer in zip(settlements, answers, strict=True):
+                if answer.verdict not in (Verdict.BUSY, Verdict.REFUSED):
+                    self._of(lease.task).endings[_ending(outcome, answer)] += 1
+
     def lost(self, leases: int) -> None:
         with self._lock:
             self._counters[LEASE_LOST][()] += leases
@@ -235,10 +245,12 @@ class Instruments:
 
 
 def ending_of(one: Ended, answer: Settled) -> Ending:
-    """What a delivery that was begun ended in. The order is that of what counts most."""
-    outcome = one.outcome
-    if one.settled_inside:
-        return Ending.OK
+    """What a delivery that was begun ended in."""
+    return Ending.OK if one.settled_inside else _ending(one.outcome, answer)
+
+
+def _ending(outcome: Outcome, answer: Settled) -> Ending:
+    """The order is that of what counts most."""
     if answer.verdict is not Verdict.APPLIED:
         return Ending.LOST
     if isinstance(outcome, Complete):

@@ -34,7 +34,7 @@ _W3C = TraceContextTextMapPropagator()
 _TIMEOUT = "timeout"
 """Of the reasons for which a delivery is stopped, the one that is a failure."""
 
-Together = Callable[[Sequence[JobSpec]], Awaitable[Sequence[Any]]]
+Store = Callable[[Sequence[JobSpec]], Awaitable[Sequence[Any]]]
 
 
 class Tracer:
@@ -45,13 +45,7 @@ class Tracer:
 
     # ── enqueue middleware ──
 
-    async def __call__(self, spec: JobSpec, call_next: Callable[[JobSpec], Awaitable[Any]]) -> Any:
-        async def further(specs: Sequence[JobSpec]) -> list[Any]:
-            return [await call_next(specs[0])]
-
-        return (await self.together([spec], further))[0]
-
-    async def together(self, specs: Sequence[JobSpec], call_next: Together) -> Sequence[Any]:
+    async def together(self, specs: Sequence[JobSpec], call_next: Store) -> Sequence[Any]:
         """One span for all jobs of a call."""
         tasks = {spec.task for spec in specs}
         task = tasks.pop() if len(tasks) == 1 else None

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from windlass.errors import StoreClosedError
+from windlass.observe.instruments import Instruments
 from windlass.server.streams.settlements import Settlements
 from windlass.store.records import RELEASE, ClaimRequest, Lease
 from windlass.store.server import ClaimScope
@@ -100,8 +101,15 @@ class _Group:
 class Dispatcher:
     """Made on the event loop that it serves."""
 
-    def __init__(self, store: ClaimStore, settlements: Settlements, poll_interval: float) -> None:
+    def __init__(
+        self,
+        store: ClaimStore,
+        settlements: Settlements,
+        poll_interval: float,
+        instruments: Instruments | None = None,
+    ) -> None:
         self._store = store
+        self._instruments = instruments or Instruments()
         self._settlements = settlements
         self._poll_interval = poll_interval
         self._groups: dict[ClaimScope, _Group] = {}
@@ -287,7 +295,9 @@ class Dispatcher:
         in_flight = self._claiming.setdefault(first.worker, [])
         in_flight.append(over)
         try:
+            began = asyncio.get_running_loop().time()
             leases = await self._store.claim(request)
+            self._instruments.claimed(len(leases), asyncio.get_running_loop().time() - began)
             left = self._share_out(group, wants, leases)
             if left:
                 await self._settlements.settle_all([(lease, RELEASE) for lease in left])

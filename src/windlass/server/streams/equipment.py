@@ -37,8 +37,10 @@ class Works:
 
 async def open_works(service: Service) -> Works:
     """The store must be open."""
-    settlements = Settlements(service.store)
-    dispatcher = Dispatcher(service.store, settlements, service.app.settings.poll_interval)
+    instruments = service.instruments
+    settlements = Settlements(service.store, instruments)
+    poll_interval = service.app.settings.poll_interval
+    dispatcher = Dispatcher(service.store, settlements, poll_interval, instruments)
     deliveries = await open_deliveries(service.store)
     dispatcher.start()
     return Works(settlements=settlements, dispatcher=dispatcher, deliveries=deliveries)

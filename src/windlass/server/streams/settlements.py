@@ -23,6 +23,7 @@ from windlass.errors import (
     StoreUnavailableError,
     ValidationError,
 )
+from windlass.observe.instruments import Instruments
 from windlass.store.port import WorkStore
 from windlass.store.records import RELEASE, Lease, Outcome, Settled, Verdict
 
@@ -53,8 +54,9 @@ class _Asked:
 class Settlements:
     """`submit` never waits."""
 
-    def __init__(self, store: WorkStore) -> None:
+    def __init__(self, store: WorkStore, instruments: Instruments | None = None) -> None:
         self._store = store
+        self._instruments = instruments or Instruments()
         self._waiting: list[_Asked] = []
         self._writing: list[_Asked] = []
         self._size = 0
@@ -150,12 +152,14 @@ class Settlements:
     async def _settle(self, left: list[Settlement]) -> list[Settled]:
         """Write until an answer comes. After a failure the rest goes in halves, in case it was too
         much for one call."""
+        time = asyncio.get_running_loop().time
         settled: list[Settled] = []
         most = size = min(len(left), MOST_AT_ONCE)
         pause = FIRST_PAUSE
         is_unsure = False
         while left:
             part = left[:size]
+            began = time()
             try:
                 answers = await self._store.settle(part)
                 if is_unsure:
@@ -178,6 +182,8 @@ class Settlements:
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE)
             else:
+                self._instruments.settling(time() - began)
+                self._instruments.settled_elsewhere(part, answers)
                 settled += answers
                 left = left[size:]
                 size = min(most, 2 * size)
