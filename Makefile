@@ -19,7 +19,7 @@ $(READY): pyproject.toml
 	  { echo "Windlass needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,server,metrics,otel]' --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,server,metrics,otel,top]' --group dev
 	@touch $(READY)
 
 demo: $(READY) ## set everything up and watch jobs run, a quarter of a minute

@@ -424,3 +424,20 @@ def test_passwords_and_rights(program: Program) -> None:
         assert json.loads(shown.stdout)["url"] == url("***")
         moved = program.call("migrate", "-c", url(SECRET))
         assert SECRET not in ran.stderr + shown.output + moved.output
+
+
+def test_top_shows_a_picture_and_makes_nothing(program: Program, empty: Schema) -> None:
+    result = program.call("top", "--once", *place(empty))
+    assert result.exit_code == 1
+    assert not exists(empty)
+    with psycopg.connect(empty.url, autocommit=True) as connection:
+        prepare(connection, empty.name, "auto")
+    program.call("add", "mail", "--queue", "letters", *place(empty))
+    program.call("add", "report", *place(empty))
+    program.call("jobs", "fail", "2", "--reason", "it went wrong", *place(empty))
+    program.call("pause", "--task", "mail", *place(empty))
+    picture = json.loads(program.call("top", "--once", "--json", *place(empty)).stdout)
+    assert picture["depths"]["states"]["ready"]["count"] == 1
+    assert [one["error"] for one in picture["failures"]] == ["it went wrong"]
+    assert {one["name"]: one["paused"] for one in picture["tasks"]} == {"mail": [""], "report": []}
+    assert [one["name"] for one in picture["queues"]] == ["letters"]

@@ -14,6 +14,7 @@ COMMANDS = {
     "run": "Work on jobs until stopped.",
     "serve": "Serve the jobs to programs in any language.",
     "dashboard": "See and change the jobs in a browser.",
+    "top": "Watch how work goes, in the terminal.",
     "token": "Make, list and revoke the tokens of a server.",
     "add": "Add one job, or a file of jobs.",
     "jobs": "List, show and change jobs.",

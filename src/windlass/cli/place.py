@@ -49,20 +49,9 @@ class Place:
         so. With `looks` nothing at all is made or changed. `migrate` goes before the setting of
         that name.
         """
-        app = self.make_app(migrate=migrate)
-        if not app.store.capabilities.shared:
-            raise ConfigError("jobs in memory:// live in one process; name a file: -c sqlite:///…")
-        file = database_file(app.settings.url)
-        if must_exist and not says_if_new and app.settings.migrate == "auto":
-            app.configure(migrate="check")
-        if looks:
-            look_only(app)
-        is_new = file is not None and is_missing(file)
-        if is_new and must_exist and not says_if_new:
-            raise StoreUnavailableError(
-                f"there is no database at {file}; correct -c/--connection, or make it with"
-                " windlass migrate"
-            )
+        app, new_file = self._prepared(
+            must_exist=must_exist and not says_if_new, looks=looks, migrate=migrate
+        )
 
         async def run() -> T:
             try:
@@ -71,9 +60,37 @@ class Place:
                 await app.close()
 
         result = asyncio.run(run())
-        if is_new and says_if_new:
-            click.echo(f"windlass: {file} is new", err=True)
+        if new_file is not None and says_if_new:
+            click.echo(f"windlass: {new_file} is new", err=True)
         return result
+
+    def open_app(self) -> App:
+        """An app on this database, which must be there: it is not made by opening it."""
+        return self._prepared(must_exist=True)[0]
+
+    def _prepared(
+        self,
+        *,
+        must_exist: bool,
+        looks: bool = False,
+        migrate: Literal["auto", "check", "never"] | None = None,
+    ) -> tuple[App, Path | None]:
+        """An app that is not open yet, and the file that it will make, if there is none."""
+        app = self.make_app(migrate=migrate)
+        if not app.store.capabilities.shared:
+            raise ConfigError("jobs in memory:// live in one process; name a file: -c sqlite:///…")
+        file = database_file(app.settings.url)
+        if must_exist and app.settings.migrate == "auto":
+            app.configure(migrate="check")
+        if looks:
+            look_only(app)
+        is_new = file is not None and is_missing(file)
+        if is_new and must_exist:
+            raise StoreUnavailableError(
+                f"there is no database at {file}; correct -c/--connection, or make it with"
+                " windlass migrate"
+            )
+        return app, file if is_new else None
 
 
 def is_missing(file: Path) -> bool:
