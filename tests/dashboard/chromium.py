@@ -29,6 +29,7 @@ _ARGUMENTS = (
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
+    "--hide-scrollbars",
     "--force-prefers-reduced-motion",
 )
 _WATCH = """

@@ -40,7 +40,7 @@ def test_the_overview_shows_depths_rates_and_times() -> None:
         figure = next(span for span in page.all("span") if span.get("data-figure") == "ready")
         assert figure.text == "3"
         assert "oldest ready" in page.text
-        assert cells(page)[:6] == ["mail", "100", "0.03", "20", "20 %", "200ms"]
+        assert cells(page)[:6] == ["mail", "100", "6.67", "20", "20 %", "200ms"]
         assert "30s" in page.text
         lines = page.all("polyline")
         assert {line["class"] for line in lines} >= {"plot plot-done", "plot plot-failed"}
@@ -230,7 +230,7 @@ def test_tasks_and_queues_are_shown_paused_and_resumed() -> None:
         rows = [" ".join(row.text.split()) for row in page.all("tr")]
         assert "mail active 2 0 0 0 0.0 – – – Pause" in rows
         assert "line active 1 0 0 0 Pause" in rows
-        assert any(row.startswith("old active 0 0 0 0 0.03 20 % 200ms") for row in rows)
+        assert any(row.startswith("old active 0 0 0 0 1.67 20 % 200ms") for row in rows)
         page = await browser.send("/tasks/pause", task="mail")
         assert "It is paused" in page.text
         await browser.send("/tasks/pause", queue="line")

@@ -12,6 +12,7 @@ import msgspec
 
 from windlass.client import Client
 from windlass.model.job import JobState
+from windlass.server.dashboard.resting import Resting
 from windlass.server.dashboard.search import Search, batches
 from windlass.server.service import Service
 from windlass.store.figures import BOUNDS, Depths, ErrorGroups, Figures, RateFilter
@@ -71,11 +72,24 @@ class Looks:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._depths: Resting[Depths] = Resting(service.clock)
+        self._groups: Resting[ErrorGroups] = Resting(service.clock)
 
     async def depths(
-        self, tenant: str | None, *, task: str | None = None, queue: str | None = None
+        self,
+        tenant: str | None,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        least: float = 0.0,
     ) -> Depths:
-        return await self._service.store.depths(task=task, queue=queue, tenant=tenant)
+        """As they are, or were `least` seconds ago at most; longer ago where that takes long."""
+        store = self._service.store
+        return await self._depths.get(
+            (tenant, task, queue),
+            lambda: store.depths(task=task, queue=queue, tenant=tenant),
+            least=least,
+        )
 
     async def count(self, client: Client, search: Search) -> Count:
         """How many jobs a search selects, exactly up to `MOST_COUNTED`."""
@@ -87,7 +101,8 @@ class Looks:
         return Count(total)
 
     async def groups(self, tenant: str | None) -> ErrorGroups:
-        return await self._service.store.error_groups(tenant=tenant)
+        store = self._service.store
+        return await self._groups.get(tenant, lambda: store.error_groups(tenant=tenant))
 
     async def history(self, tenant: str | None, minutes: int) -> History:
         """All tasks together, as far back as asked."""
@@ -107,14 +122,10 @@ class Looks:
         return dict(sorted(found.items(), key=lambda item: (-item[1].done, item[0])))
 
     async def names(self, client: Client) -> tuple[set[str], set[str]]:
-        """Tasks and queues that the newest unfinished jobs and the last failed ones are of."""
-        tasks, queues = set(), set()
-        unfinished = [state for state in JobState if not state.is_final]
-        for states in (unfinished, [JobState.FAILED]):
-            for job in await client.list_jobs(state=states, limit=_SAMPLED):
-                tasks.add(job.task)
-                queues |= set() if job.queue is None else {job.queue}
-        return tasks, queues
+        """Tasks and queues that the newest jobs are of, and those that failed last."""
+        found = await client.list_jobs(limit=_SAMPLED)
+        found += await client.list_jobs(state=JobState.FAILED, limit=_SAMPLED)
+        return {job.task for job in found}, {job.queue for job in found if job.queue is not None}
 
 
 def work(figures: Figures, seconds: float) -> Work:

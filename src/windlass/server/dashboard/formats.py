@@ -25,6 +25,11 @@ def rate(value: float) -> str:
     return f"{value:.1f}" if value >= 10 or value == 0 else f"{value:.2f}"
 
 
+def per_minute(per_second: float) -> str:
+    """A rate per second, told per minute."""
+    return rate(per_second * 60) if per_second < 100 / 60 else number(per_second * 60)
+
+
 def span(seconds: float | timedelta | None) -> str:
     """A length of time in its two largest units: `3m 20s`, `85ms`."""
     if seconds is None:
@@ -112,6 +117,7 @@ def percent(fraction: float) -> int:
 FILTERS: dict[str, Callable[..., Any]] = {
     "number": number,
     "rate": rate,
+    "per_minute": per_minute,
     "span": span,
     "ago": ago,
     "instant": instant,

@@ -1,9 +1,9 @@
 """Server-sent events: what has changed, told to all open pages.
 
-There is one look at the database per second for all pages that show the same tenants, however many
-are open, and none while no page is. An event carries the figures; a page that shows more gets
-itself again and puts in what differs. Numbers that stand still are told every few seconds, too,
-since rows may change where no number does.
+There is one look at the database per second, or fewer where that takes long, for all pages that
+show the same tenants, however many are open, and none while no page is. An event carries the
+figures; a page that shows more gets itself again and puts in what differs. Numbers that stand still
+are told every few seconds, too, since rows may change where no number does.
 """
 
 from __future__ import annotations
@@ -27,22 +27,12 @@ _ENDED = b"event: ended\ndata: {}\n\n"
 _TROUBLE = b"event: trouble\ndata: {}\n\n"
 
 
-class _Look:
-    """The last look at the jobs of one tenant, or of all."""
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.at = float("-inf")
-        self.event = b""
-
-
 class Watchers:
     """Those who watch one service."""
 
     def __init__(self, service: Service, figures: Looks) -> None:
         self._service = service
         self._figures = figures
-        self._looks: dict[str | None, _Look] = {}
 
     async def events(self, identity: Identity) -> AsyncIterator[bytes]:
         """Until the server stops, or the caller's token is no longer good."""
@@ -70,18 +60,12 @@ class Watchers:
                 await stop
 
     async def _look(self, identity: Identity) -> bytes:
-        look = self._looks.setdefault(identity.sees, _Look())
-        async with look.lock:
-            clock = self._service.clock
-            if clock.monotonic() - look.at >= PAUSE:
-                depths = await self._figures.depths(identity.sees)
-                numbers = {
-                    f"{state}": {"count": depth.count, "estimate": depth.is_estimate}
-                    for state, depth in depths.states.items()
-                }
-                look.event = b"event: figures\ndata: " + msgspec.json.encode(numbers) + b"\n\n"
-                look.at = clock.monotonic()
-        return look.event
+        depths = await self._figures.depths(identity.sees, least=PAUSE)
+        numbers = {
+            f"{state}": {"count": depth.count, "estimate": depth.is_estimate}
+            for state, depth in depths.states.items()
+        }
+        return b"event: figures\ndata: " + msgspec.json.encode(numbers) + b"\n\n"
 
 
 async def _first(*events: asyncio.Event) -> None:

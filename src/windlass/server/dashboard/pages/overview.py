@@ -19,7 +19,7 @@ routes = Routes()
 
 _FAILURES = 6
 _TASKS = 20
-_NORMAL = 60
+_NORMAL = 15
 
 
 @routes.get("/", Power.READ)

@@ -37,7 +37,7 @@
       cursor: { y: false, points: { size: 6 }, sync: { key: "windlass" } },
       legend: { live: true, markers: { width: 2 } },
       scales: { y: { range: (chart, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [{ ...axis, space: 60, values: (chart, splits) => splits.map(clock) }, { ...axis, size: 46, values: (chart, splits) => splits.map(words) }],
+      axes: [{ ...axis, space: 60, size: 26, values: (chart, splits) => splits.map(clock) }, { ...axis, size: 46, values: (chart, splits) => splits.map(name === "rates" ? (value) => String(Number(value.toPrecision(3))) : words) }],
       series: [
         { label: "time", value: (chart, value) => (value === null || value === undefined ? "–" : clock(value)) },
         ...LINES[name].map(([, tone, isDashed, label], at) => ({
