@@ -72,8 +72,8 @@ MUTATIONS = (
         "On PostgreSQL, the DELETE of completed jobs asks whether the token owns each.",
         f"{SQL}/settling/_settle.sql",
         "USING unnest(ids, tokens) AS x (id, token)\n"
-        "      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)\n",
-        "USING unnest(ids, tokens) AS x (id, token)\n      WHERE k.id = x.id\n",
+        "      WHERE k.id BETWEEN x.id AND x.id AND {schema}._is_owned_in(k, x.token, bases)\n",
+        "USING unnest(ids, tokens) AS x (id, token)\n      WHERE k.id BETWEEN x.id AND x.id\n",
         (on_postgres("settle.a_wrong_token_is_lost[complete]"),),
     ),
     Mutation(
@@ -81,8 +81,8 @@ MUTATIONS = (
         "So does the DELETE of completed jobs that are kept.",
         f"{SQL}/settling/_settle.sql",
         "AS x (id, token, output, keep)\n"
-        "      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)\n",
-        "AS x (id, token, output, keep)\n      WHERE k.id = x.id\n",
+        "      WHERE k.id BETWEEN x.id AND x.id AND {schema}._is_owned_in(k, x.token, bases)\n",
+        "AS x (id, token, output, keep)\n      WHERE k.id BETWEEN x.id AND x.id\n",
         (on_postgres("settle.a_wrong_token_is_lost[complete_kept]"),),
     ),
     Mutation(
@@ -387,8 +387,8 @@ MUTATIONS = (
         "skip-settle",
         "A job that an open transaction holds keeps no other outcome from being written.",
         f"{SQL}/settling/_settle.sql",
-        "ORDER BY k.id FOR UPDATE OF k SKIP LOCKED\n    ) AS l;",
-        "ORDER BY k.id FOR UPDATE OF k\n    ) AS l;",
+        "ORDER BY x.id FOR UPDATE OF k SKIP LOCKED\n    ) AS l;",
+        "ORDER BY x.id FOR UPDATE OF k\n    ) AS l;",
         ("tests/postgres/test_batches.py::test_an_open_transaction_that_cancelled_one_of_a_batch",),
     ),
     Mutation(

@@ -5,5 +5,5 @@ BEGIN
     state = 'running', token = b.base + j.id, worker = b.worker, claimed_at = b.claimed_at,
     attempts = j.attempts + 1, deliveries = 1
   FROM unnest(_ids) AS x (id) JOIN {schema}._in_batches AS b ON b.id = x.id
-  WHERE j.id = x.id AND {ready_undelivered j};
+  WHERE j.id BETWEEN x.id AND x.id AND {ready_undelivered j};
 END $$;

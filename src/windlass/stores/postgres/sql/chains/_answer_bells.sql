@@ -60,18 +60,19 @@ BEGIN
   )));
   kept := kept || ARRAY(
     SELECT b.n FROM unnest(_numbers, _jobs) AS b (n, job)
-    JOIN {schema}._jobs AS j ON j.id = b.job AND j.state IN ('blocked', 'failed')
+    JOIN {schema}._jobs AS j ON j.id BETWEEN b.job AND b.job AND j.state IN ('blocked', 'failed')
     WHERE NOT ours @> b.job
   );
   SELECT array_agg(p.job), array_agg(p.chain) INTO pair_jobs, pair_chains FROM (
     SELECT n.job, n.chain
     FROM (SELECT DISTINCT b.job FROM unnest(_jobs, _chains) AS b (job, chain)
           WHERE b.chain IS NULL AND ours @> b.job) AS b
-    JOIN {schema}._blockers AS n ON n.job = b.job AND n.state <> 'met'
+    JOIN {schema}._blockers AS n ON n.job BETWEEN b.job AND b.job AND n.state <> 'met'
     UNION
     SELECT n.job, n.chain
     FROM unnest(_jobs, _chains) AS b (job, chain)
-    JOIN {schema}._blockers AS n ON n.chain = b.chain AND n.job = b.job AND n.state <> 'met'
+    JOIN {schema}._blockers AS n
+      ON (n.chain, n.job) BETWEEN (b.chain, b.job) AND (b.chain, b.job) AND n.state <> 'met'
     WHERE ours @> b.job
   ) AS p;
   IF pair_jobs IS NOT NULL THEN
@@ -81,7 +82,7 @@ BEGIN
     INSERT INTO {schema}._bells (tenant, job, chain, rung_at)
     SELECT j.tenant, p.job, p.chain, clock_timestamp()
     FROM unnest(pair_jobs, pair_chains) AS p (job, chain)
-    JOIN {schema}._jobs AS j ON j.id = p.job
+    JOIN {schema}._jobs AS j ON j.id BETWEEN p.job AND p.job
     WHERE busy @> p.chain AND NOT EXISTS (
       SELECT FROM unnest(_jobs, _chains) AS b (job, chain)
       WHERE b.job = p.job AND b.chain = p.chain

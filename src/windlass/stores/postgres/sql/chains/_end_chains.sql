@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION {schema}._end_chains(_ends {schema}._chain_end[], _at timestamptz)
 RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 BEGIN
   PERFORM {schema}._need_read_committed();

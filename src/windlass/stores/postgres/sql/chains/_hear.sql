@@ -33,12 +33,13 @@ BEGIN
           ELSE 'failed'
         END::{schema}._blocker_state AS state
         FROM unnest(_jobs, _chains) AS p (job, chain)
-        JOIN {schema}._jobs AS j ON j.id = p.job AND j.state = 'blocked'
-        LEFT JOIN {schema}._chains AS c ON c.id = p.chain
+        JOIN {schema}._jobs AS j ON j.id BETWEEN p.job AND p.job AND {blocked j}
+        LEFT JOIN {schema}._chains AS c ON c.id BETWEEN p.chain AND p.chain
         WHERE c.id IS NULL OR c.state = 'completed'
           OR c.state <> 'open' AND j.on_blocker_failure IS DISTINCT FROM 'wait'
       ) AS h
-      WHERE b.chain = h.chain AND b.job = h.job AND b.state = 'open'
+      WHERE (b.chain, b.job) BETWEEN (h.chain, h.job) AND (h.chain, h.job)
+        AND b.state = 'open'
       RETURNING b.job, b.place, b.chain, b.state
     )
     SELECT array_agg(s.job), array_agg(s.met), array_agg(s.blamed) INTO heard, met, blamed FROM (
@@ -50,7 +51,8 @@ BEGIN
     WITH turned AS (
       UPDATE {schema}._blockers AS b SET state = 'met'
       FROM unnest(_jobs, _chains) AS p (job, chain)
-      WHERE b.chain = p.chain AND b.job = p.job AND b.state = 'open'
+      WHERE (b.chain, b.job) BETWEEN (p.chain, p.job) AND (p.chain, p.job)
+        AND b.state = 'open'
       RETURNING b.job, b.chain
     )
     SELECT array_agg(s.job), array_agg(s.met) INTO heard, met FROM (
@@ -83,7 +85,7 @@ BEGIN
       END,
       holds = s.blamed IS NOT NULL AND j.is_strict AND j.queue IS NOT NULL
     FROM unnest(heard, met, blamed) AS s (job, met, blamed)
-    WHERE j.id = s.job AND j.state = 'blocked'
+    WHERE j.id BETWEEN s.job AND s.job AND {blocked j}
     RETURNING j.id, j.tenant, j.queue, j.state, j.run_at, {told j} AS is_told
   )
   SELECT

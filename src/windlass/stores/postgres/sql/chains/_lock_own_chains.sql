@@ -4,7 +4,9 @@ CREATE OR REPLACE FUNCTION {schema}._lock_own_chains(_jobs bigint[]) RETURNS big
 LANGUAGE plpgsql AS $$
 DECLARE
   own bigint[] := ARRAY(
-    SELECT j.chain FROM {schema}._jobs AS j WHERE j.id = ANY (_jobs) AND j.chain IS NOT NULL
+    SELECT o.chain FROM (
+      SELECT j.chain FROM {schema}._jobs AS j WHERE j.id = ANY (_jobs) OFFSET 0
+    ) AS o WHERE o.chain IS NOT NULL
   );
   ours int8multirange;
 BEGIN

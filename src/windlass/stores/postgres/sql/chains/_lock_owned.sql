@@ -5,8 +5,8 @@ RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
   ours int8multirange := {schema}._spans({schema}._lock_own_chains(ARRAY(
     SELECT k.id FROM unnest(_ids, _tokens) AS x (id, token)
-    JOIN {schema}._jobs AS k ON k.id = x.id AND {schema}._is_owned_in(k, x.token, _bases)
-    ORDER BY k.id FOR UPDATE OF k SKIP LOCKED
+    JOIN {schema}._jobs AS k ON k.id BETWEEN x.id AND x.id AND {schema}._is_owned_in(k, x.token, _bases)
+    ORDER BY x.id FOR UPDATE OF k SKIP LOCKED
   )));
 BEGIN
   RETURN ARRAY(

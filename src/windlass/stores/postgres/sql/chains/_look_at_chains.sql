@@ -8,12 +8,12 @@ DECLARE
 BEGIN
   SELECT array_agg(b.job), array_agg(b.chain) INTO jobs, chains
   FROM unnest(_jobs) AS x (id)
-  JOIN {schema}._blockers AS b ON b.job = x.id AND b.state = 'open'
-  LEFT JOIN {schema}._chains AS c ON c.id = b.chain
+  JOIN {schema}._blockers AS b ON b.job BETWEEN x.id AND x.id AND b.state = 'open'
+  LEFT JOIN {schema}._chains AS c ON c.id BETWEEN b.chain AND b.chain
   WHERE c.id IS NULL OR c.state <> 'open';
   failed := {schema}._hear(jobs, chains, true, true, _at);
   PERFORM {schema}._ring_jobs(failed || ARRAY(
-    SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (_jobs) AND j.state = 'blocked'
+    SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (_jobs) AND {blocked j}
   ));
   RETURN failed;
 END $$;

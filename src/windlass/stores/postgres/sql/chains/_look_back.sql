@@ -11,10 +11,11 @@ DECLARE
   back bigint[];
 BEGIN
   back := ARRAY(
-    SELECT DISTINCT j.id FROM unnest(_pair_jobs, _pair_chains) AS p (job, chain)
-    JOIN {schema}._jobs AS j ON j.id = p.job AND j.state = 'failed'
-    JOIN {schema}._blockers AS b ON b.chain = p.chain AND b.job = p.job AND b.state = 'failed'
-    JOIN {schema}._chains AS c ON c.id = p.chain AND c.state IN ('open', 'completed')
+    SELECT DISTINCT p.job FROM unnest(_pair_jobs, _pair_chains) AS p (job, chain)
+    JOIN {schema}._jobs AS j ON j.id BETWEEN p.job AND p.job AND {failed j}
+    JOIN {schema}._blockers AS b
+      ON (b.chain, b.job) BETWEEN (p.chain, p.job) AND (p.chain, p.job) AND b.state = 'failed'
+    JOIN {schema}._chains AS c ON c.id BETWEEN p.chain AND p.chain AND c.state IN ('open', 'completed')
       AND c.openings > b.openings
   );
   IF back = '{}' THEN

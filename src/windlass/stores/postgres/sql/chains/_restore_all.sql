@@ -18,13 +18,13 @@ BEGIN
     );
     EXIT WHEN jobs = '{}';
     locked := ARRAY(
-      SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (jobs) AND j.state = 'failed'
+      SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (jobs) AND {failed j}
       ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
     );
     ours := {schema}._spans(locked);
     PERFORM {schema}._ring_jobs(ARRAY(
       SELECT j.id FROM {schema}._jobs AS j
-      WHERE j.id = ANY (jobs) AND j.state = 'failed' AND NOT ours @> j.id
+      WHERE j.id = ANY (jobs) AND {failed j} AND NOT ours @> j.id
     ));
     _chains := {schema}._restore(locked, _at);
     PERFORM {schema}._open_chains(_chains);

@@ -7,9 +7,10 @@ DECLARE
   ours int8multirange := {schema}._spans(_locked);
 BEGIN
   INSERT INTO {schema}._bells (tenant, job, chain, rung_at)
-  SELECT DISTINCT j.tenant, j.id, p.chain, clock_timestamp()
-  FROM unnest(_jobs, _chains) AS p (job, chain) JOIN {schema}._jobs AS j ON j.id = p.job
-  WHERE NOT ours @> p.job AND j.state = 'blocked';
+  SELECT j.tenant, j.id, p.chain, clock_timestamp()
+  FROM (SELECT DISTINCT u.job, u.chain FROM unnest(_jobs, _chains) AS u (job, chain)) AS p
+  JOIN {schema}._jobs AS j ON j.id BETWEEN p.job AND p.job
+  WHERE NOT ours @> p.job AND {blocked j};
   IF FOUND THEN
     PERFORM pg_notify({channel}, '');
   END IF;

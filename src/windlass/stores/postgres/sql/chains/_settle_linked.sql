@@ -16,7 +16,7 @@ CREATE OR REPLACE FUNCTION {schema}._settle_linked(
   _careful boolean, _now timestamptz DEFAULT NULL, _waits boolean DEFAULT false
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '20ms'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
@@ -56,7 +56,7 @@ BEGIN
     DELETE FROM {schema}._jobs AS k
     USING unnest(ids, _tokens, _outputs, _keeps, _goes_on) WITH ORDINALITY
       AS x (id, token, output, keep, goes_on, place)
-    WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)
+    WHERE k.id BETWEEN x.id AND x.id AND {schema}._is_owned_in(k, x.token, bases)
     RETURNING k.*, x.place, x.token AS own_token, x.output, x.goes_on,
       coalesce({schema}._span(k.keep), x.keep) AS kept, (k.state = 'ready')::integer AS more,
       {told k} AS is_told,

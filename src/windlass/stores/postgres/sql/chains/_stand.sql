@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION {schema}._stand(_jobs bigint[], _at timestamptz) RETURNS void
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 DECLARE
   failed bigint[];

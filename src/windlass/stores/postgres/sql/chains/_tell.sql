@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION {schema}._tell(
   _chains bigint[], _afters bigint[], _is_bad boolean, _at timestamptz
 ) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 DECLARE
   told integer := 0;
@@ -39,7 +39,7 @@ BEGIN
       PERFORM {schema}._ring_on(_chains, _afters, jobs, chains, {told_each});
     END IF;
     locked := ARRAY(
-      SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (jobs) AND j.state = 'blocked'
+      SELECT j.id FROM {schema}._jobs AS j WHERE j.id = ANY (jobs) AND {blocked j}
       ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
     );
     IF _is_bad THEN

@@ -9,7 +9,7 @@ BEGIN
     UPDATE {schema}._chains AS c SET
       state = e.state, output = e.output, error = e.error, length = e.length,
       finished_at = _at, aged_at = _at, ended_by = e.token
-    FROM unnest(_ends) AS e WHERE c.id = e.chain
+    FROM unnest(_ends) AS e WHERE c.id BETWEEN e.chain AND e.chain
     RETURNING c.id
   )
   SELECT array_agg(w.id) INTO ids FROM written AS w;

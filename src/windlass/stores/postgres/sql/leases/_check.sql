@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION {schema}._check(
   _ids bigint[], _tokens bigint[], _chains bigint[] DEFAULT NULL, _now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, answer text) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
@@ -30,8 +30,8 @@ BEGIN
     ELSE 'taken_by_another_worker'
   END
   FROM unnest(_ids, _tokens, _chains) AS x (id, token, chain)
-  LEFT JOIN {schema}._jobs AS j ON j.id = x.id
-  LEFT JOIN {schema}._history AS h ON h.id = x.id
+  LEFT JOIN {schema}._jobs AS j ON j.id BETWEEN x.id AND x.id
+  LEFT JOIN {schema}._history AS h ON h.id BETWEEN x.id AND x.id
   WHERE j.id IS NULL OR j.cancel_requested
     OR {schema}._is_owned_in(j, x.token, bases) IS NOT TRUE;
 END $$;

@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION {schema}._settle(
   _careful boolean, _now timestamptz DEFAULT NULL, _waits boolean DEFAULT false
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '20ms'
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '20ms'
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
@@ -49,14 +49,14 @@ BEGIN
     INTO ids, tokens, outputs, keeps FROM (
       SELECT x.id, x.token, x.output, x.keep
       FROM unnest(_ids, _tokens, _outputs, _keeps) AS x (id, token, output, keep)
-      JOIN {schema}._jobs AS k ON k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)
-      ORDER BY k.id FOR UPDATE OF k SKIP LOCKED
+      JOIN {schema}._jobs AS k ON k.id BETWEEN x.id AND x.id AND {schema}._is_owned_in(k, x.token, bases)
+      ORDER BY x.id FOR UPDATE OF k SKIP LOCKED
     ) AS l;
   END IF;
   IF cardinality(ids) > 0 AND _keeps IS NULL THEN
     WITH done AS (
       DELETE FROM {schema}._jobs AS k USING unnest(ids, tokens) AS x (id, token)
-      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)
+      WHERE k.id BETWEEN x.id AND x.id AND {schema}._is_owned_in(k, x.token, bases)
       RETURNING k.id, k.tenant, k.queue
     )
     SELECT coalesce(array_agg(d.id), '{}'),
@@ -67,7 +67,7 @@ BEGIN
     WITH done AS (
       DELETE FROM {schema}._jobs AS k
       USING unnest(ids, tokens, outputs, keeps) AS x (id, token, output, keep)
-      WHERE k.id = x.id AND {schema}._is_owned_in(k, x.token, bases)
+      WHERE k.id BETWEEN x.id AND x.id AND {schema}._is_owned_in(k, x.token, bases)
       RETURNING k.*, x.token AS own_token, x.output,
         coalesce({schema}._span(k.keep), x.keep) AS kept,
         (k.state = 'ready')::integer AS more
