@@ -113,6 +113,26 @@ def test_the_line_of_the_chosen_task_tells_its_depths() -> None:
     assert draw(SHOP, view=view_on("queues"))[-2] == ""
 
 
+def test_below_a_failure_is_its_whole_error() -> None:
+    view = view_on("failures")
+    view.settle(SHOP)
+    view.move(1, SHOP)
+    whole = "job 4: TimeoutError: the archive has not answered for 30 s"
+    assert draw(SHOP, 60, view=view)[-2] == whole
+    assert draw(SHOP, 40, view=view)[-3:-1] == [
+        "job 4: TimeoutError: the archive has not",
+        "answered for 30 s",
+    ]
+
+
+def test_below_a_running_job_is_what_it_tells() -> None:
+    view = view_on("running")
+    view.settle(SHOP)
+    assert draw(SHOP, 60, view=view)[-2] == ""
+    view.move(1, SHOP)
+    assert draw(SHOP, 60, view=view)[-2] == "job 3 on host-7-e47dceb9: frame 99"
+
+
 def test_trouble_goes_before_messages() -> None:
     view = View()
     view.say("job 7 will run")
@@ -164,6 +184,27 @@ def test_the_row_of_the_cursor_is_always_in_sight() -> None:
         view.move(steps, HOSTILE)
         text = draw(HOSTILE, 80, 24, view=view)
         assert sum(line.startswith("❯") for line in text) == 1
+
+
+def test_only_the_chosen_row_and_the_titles_of_its_table_stand_out() -> None:
+    frame, view = Frame(PLACE, Glyphs()), View()
+    view.settle(SHOP)
+    lines = frame.lines(SHOP, view, Size(80, 24))
+
+    def whole(style: str) -> list[str]:
+        return [
+            line.plain.split()[0]
+            for line in lines
+            if any(
+                str(span.style) == style and span.end - span.start == len(line.plain)
+                for span in line.spans
+            )
+        ]
+
+    assert whole("bold") == ["❯"]
+    assert whole("reverse") == ["TASK"]
+    assert whole("dim underline") == ["QUEUE", "JOB", "JOB", "WORKER"]
+    assert not any(str(line.style) for line in lines[:-1] if line.plain[:1] == " ")
 
 
 def test_more_running_jobs_than_are_told_are_marked() -> None:

@@ -17,7 +17,7 @@ from windlass.cli.top import formats
 from windlass.cli.top.glyphs import STATES, Glyphs
 from windlass.cli.top.keys import HELP
 from windlass.cli.top.panes import FAILURES, PANES, QUEUES, RUNNING, TASKS, Cell, Column, Pane
-from windlass.cli.top.picture import Detail, Picture
+from windlass.cli.top.picture import Detail, FailureLine, Picture, RunningLine
 from windlass.cli.top.view import View
 from windlass.clock import to_datetime
 from windlass.model.job import JobState
@@ -25,7 +25,7 @@ from windlass.model.job import JobState
 _GAP = 1
 _SMALLEST_CURVE = 10
 _MOST_SAID = 3
-"""Lines of what went wrong."""
+"""Lines of what went wrong, here or in a job."""
 UNANSWERED = "the database has not answered yet"
 _ALWAYS = (JobState.READY, JobState.RUNNING, JobState.FAILED)
 """States that are shown also where no job is in them."""
@@ -116,13 +116,26 @@ class Frame:
             trouble = f"trying again: {trouble}"
         if trouble or view.message:
             style = "bold red" if trouble or view.is_trouble else "bold"
-            lines = wrap(formats.shown(trouble or view.message), max(1, width))
-            lines = [*lines[: _MOST_SAID - 1], " ".join(lines[_MOST_SAID - 1 :])]
-            return [Text(_fit(line, width, self._glyphs), style) for line in lines if line]
-        detail = None if picture is None else picture.detail
+            return self._said(formats.shown(trouble or view.message), width, style)
+        if picture is None or view.is_helping:
+            return [Text()]
+        detail = picture.detail
         if detail is not None and (detail.kind, detail.name) == view.subject(picture):
             return flow(self._detail(detail), width, most=1)
-        return [Text()]
+        match view.chosen(picture):
+            case FailureLine(job=job, error=error):
+                return self._said(f"job {job}: {formats.first_line(error)}", width)
+            case RunningLine(job=job, worker=worker, note=note) if note:
+                text = f"job {job} on {formats.shown(worker)}: {formats.shown(note)}"
+                return self._said(text, width)
+            case _:
+                return [Text()]
+
+    def _said(self, text: str, width: int, style: str = "") -> list[Text]:
+        """On a few lines."""
+        lines = wrap(text, max(1, width))
+        lines = [*lines[: _MOST_SAID - 1], " ".join(lines[_MOST_SAID - 1 :])]
+        return [Text(_fit(line, width, self._glyphs), style) for line in lines if line]
 
     def _detail(self, detail: Detail) -> Iterable[Text]:
         yield Text(f"{detail.kind} {_fit(formats.shown(detail.name), 30, self._glyphs)}:")
@@ -175,7 +188,7 @@ class Frame:
         cells = [pane.cells(row, self._glyphs) for row in rows]
         titles = self._titles(pane, view, len(rows), is_cut=pane is RUNNING and picture.is_cut)
         widths = fit(pane.columns, [titles, *cells], size.width - 1)
-        style = "reverse" if is_focused else "reverse dim"
+        style = "reverse" if is_focused else "dim underline"
         head = _row(titles, pane.columns, widths, self._glyphs)
         head.append(" " * max(0, size.width - 1 - head.cell_len))
         found = [Text(" ").append_text(head)]
@@ -184,7 +197,7 @@ class Frame:
             found.append(Text(f"  {pane.empty}", "dim"))
         for number in range(first, min(len(rows), first + room)):
             is_chosen = is_focused and number == choice.place
-            line = Text(self._glyphs.cursor if is_chosen else " ", "bold")
+            line = Text(self._glyphs.cursor if is_chosen else " ")
             line.append_text(_row(cells[number], pane.columns, widths, self._glyphs))
             if is_chosen:
                 line.stylize("bold")
