@@ -325,8 +325,8 @@ async def _work(
         for number in stop_signals():
             signal.signal(number, signal.SIG_IGN)  # all that is left is to close and end
     finally:
-        if port is not None:
-            port.close()
+        if port is not None:  # a scrape may be waiting for this event loop
+            await asyncio.to_thread(port.close)
         await app.close()
     if not await _is_alone(threads):
         _end_process(code)
