@@ -13,7 +13,7 @@ from tests.patience import PATIENCE
 from tests.postgres.cluster import Cluster, Schema, fresh_database, fresh_schema
 from tests.postgres.private_sql import claim as claim_call
 from windlass.model.job import JobState
-from windlass.store.records import COMPLETE, ClaimRequest, Lease, NewJob
+from windlass.store.records import COMPLETE, RELEASE, ClaimRequest, Fail, Lease, NewJob, Verdict
 from windlass.stores.postgres import PostgresStore
 
 MANY = 12_000
@@ -112,12 +112,73 @@ def _waits(url: str) -> bool:
     return found is not None
 
 
+async def _answer_bells(store: PostgresStore) -> None:
+    """The first job of each queue is ready from now on."""
+    assert await store.claim(ClaimRequest("other", ("x",), 1)) == []
+
+
+def test_behind_a_parked_head_others_run(pg: Cluster) -> None:
+    async def body(store: PostgresStore) -> None:
+        head, behind = await store.enqueue(
+            [NewJob(task, tenant="acme", queue="q") for task in ("t", "u")]
+        )
+        await _answer_bells(store)
+        await store.pause(task="t", tenant="acme")
+        both = ClaimRequest("w", ("t", "u"), 10)
+        [lease] = await store.claim(both) or await store.claim(both)
+        assert lease.job_id == behind.id
+        await store.settle([(lease, COMPLETE)])
+        await store.resume(task="t", tenant="acme")
+        assert await _first_claimed(store) == [head.id]
+
+    with fresh_schema(pg) as schema:
+        _with_store(schema.url, schema.name, body)
+
+
+def test_jobs_that_a_worker_has_in_a_batch_are_not_parked(pg: Cluster) -> None:
+    """Their rows are as they were, and look ready."""
+
+    async def body(store: PostgresStore) -> None:
+        await store.enqueue([NewJob("t", tenant="acme")] * 200)
+        batch = await _claim(store, limit=100)
+        assert len(batch) == 100
+        await store.pause(task="t", tenant="acme")
+        assert await store.claim(ClaimRequest("other", ("t",), 10)) == []
+        settled = await store.settle([(lease, COMPLETE) for lease in batch])
+        assert {each.verdict for each in settled} == {Verdict.APPLIED}
+        assert sum((await store.counts("acme")).values()) == 100
+
+    with fresh_schema(pg) as schema:
+        _with_store(schema.url, schema.name, body)
+
+
+def test_a_hold_keeps_back_its_own_queue_of_its_own_tenant_alone(pg: Cluster) -> None:
+    async def body(store: PostgresStore) -> None:
+        [held, _, free] = await store.enqueue(
+            [
+                NewJob("t", queue="q", tenant="acme", is_strict=1),
+                NewJob("t", queue="q", tenant="acme"),
+                NewJob("t", queue="q", tenant="bond"),
+            ]
+        )
+        await _answer_bells(store)
+        [first, other] = await _claim(store)
+        assert {first.job_id, other.job_id} == {held.id, free.id}
+        failed, released = (first, other) if first.job_id == held.id else (other, first)
+        await store.settle([(failed, Fail("no", delay=0.0)), (released, RELEASE)])
+        await _answer_bells(store)
+        assert {lease.job_id for lease in await _claim(store)} == {held.id, free.id}
+
+    with fresh_schema(pg) as schema:
+        _with_store(schema.url, schema.name, body)
+
+
 def test_a_job_that_was_locked_when_its_queue_was_held_does_not_start(pg: Cluster) -> None:
     async def body(store: PostgresStore) -> None:
         first, second = await store.enqueue(
             [NewJob("t", queue="q"), NewJob("t", queue="q", is_strict=1)]
         )
-        await store.claim(ClaimRequest("other", ("x",), 1))  # makes the first one ready
+        await _answer_bells(store)
         with psycopg.connect(schema.url) as user:
             user.execute(
                 f"SELECT FROM {schema.name}._jobs WHERE id = {first.id} FOR UPDATE".encode()
