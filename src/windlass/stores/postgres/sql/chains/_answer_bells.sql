@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION {schema}._answer_bells(
   _numbers bigint[], _at timestamptz, OUT kept bigint[], OUT is_more boolean
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET max_parallel_workers_per_gather = 0
 AS $$
 DECLARE
   _jobs bigint[];

@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION {schema}._look_back(
   _numbers bigint[], _jobs bigint[], _pair_jobs bigint[], _pair_chains bigint[], _at timestamptz
 ) RETURNS bigint[] LANGUAGE plpgsql
-SET lock_timeout = '5ms'
+SET lock_timeout = '5ms' SET max_parallel_workers_per_gather = 0
 AS $$
 DECLARE
   back bigint[];

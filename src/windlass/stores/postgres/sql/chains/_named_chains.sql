@@ -3,12 +3,12 @@
 CREATE OR REPLACE FUNCTION {schema}._named_chains(
   _job bigint, _tenant text, _since timestamptz, _most integer DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 BEGIN
   IF _most IS NOT NULL AND (
     SELECT sum(octet_length(c.payload::text) + coalesce(octet_length(c.output::text), 0))
-    FROM {schema}._blockers AS b JOIN {schema}._chains AS c ON c.id BETWEEN b.chain AND b.chain
+    FROM {schema}._blockers AS b JOIN {schema}._chains AS c ON c.id = b.chain
     WHERE b.job = _job
   ) > _most THEN
     RETURN NULL;
@@ -18,8 +18,7 @@ BEGIN
       WHEN c.id IS NOT NULL THEN {schema}._chain_text(c)
       ELSE {schema}._chain_text({schema}._deleted_chain(b.chain, _tenant, _since))
     END, ',' ORDER BY b.place) || ']'
-    FROM {schema}._blockers AS b LEFT JOIN {schema}._chains AS c
-      ON c.id BETWEEN b.chain AND b.chain
+    FROM {schema}._blockers AS b LEFT JOIN {schema}._chains AS c ON c.id = b.chain
     WHERE b.job = _job
   );
 END $$;

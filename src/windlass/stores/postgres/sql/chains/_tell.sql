@@ -12,6 +12,7 @@ CREATE OR REPLACE FUNCTION {schema}._tell(
 ) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off
+SET max_parallel_workers_per_gather = 0
 AS $$
 DECLARE
   told integer := 0;

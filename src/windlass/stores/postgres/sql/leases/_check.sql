@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}._check(
   _ids bigint[], _tokens bigint[], _chains bigint[] DEFAULT NULL, _now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, answer text) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+SET max_parallel_workers_per_gather = 0
 AS $$
 DECLARE
   at timestamptz := coalesce(_now, statement_timestamp());
