@@ -23,10 +23,10 @@ SMALL = (
 )
 THROUGHPUT = {
     *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "metrics", "chains"),
-    *("stream", "backlog"),
+    *("looks", "stream", "backlog"),
 }
 ROUND = {"per_s", "limit_per_s", "ratio"}
-_BESIDE_OTHERS = ("serial", "tenants", "metrics", "chains", "stream", "backlog")
+_BESIDE_OTHERS = ("serial", "tenants", "metrics", "looks", "chains", "stream", "backlog")
 BESIDE = {"clean_per_s", "clean_ratio"}
 
 
@@ -52,8 +52,10 @@ def check_scenario(found: dict[str, Any]) -> None:
                 assert found["jobs"] == found["chains"] * of_one_chain == 300
             else:
                 assert found["jobs"] == 300
-            if name == "backlog":
+            if name in ("backlog", "looks"):
                 assert found["backlog"] == 50
+            if name == "looks":
+                assert {"depths", "groups of errors"} <= set(found["looks"])
             if name == "stream":
                 assert found["form"] in ("singly", "together") and found["open"] > 1
             if name == "tenants":

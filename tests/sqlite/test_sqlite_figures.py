@@ -80,6 +80,8 @@ LOOKS: dict[str, Callable[[Session], Any]] = {
     "groups": lambda db: figures.error_groups(db, 50, None, MOST),
     "groups of acme": lambda db: figures.error_groups(db, 50, "acme", MOST),
     "failed": lambda db: admin.find(db, JobFilter(states=(JobState.FAILED,), limit=MOST)),
+    "running": lambda db: admin.find(db, JobFilter(states=(JobState.RUNNING,), limit=MOST)),
+    "key": lambda db: admin.find(db, JobFilter(key="k", limit=MOST)),
     "group": lambda db: admin.find(db, JobFilter(fingerprint="f1", limit=MOST)),
     "newest": lambda db: admin.find(db, JobFilter(limit=MOST)),
     "rates": lambda db: figures.rates(db, RateFilter(60.0), NOW),

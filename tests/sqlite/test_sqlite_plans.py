@@ -243,6 +243,9 @@ HOT = {
     "read_failed_of_others": ["windlass_jobs_ended_tenant (tenant=? AND state=?)"],
     "find_ended_of_others": ["windlass_jobs_ended_tenant (tenant=? AND state=?"],
     "find_failed": ["windlass_jobs_errors (<expr>=? AND id<?)"],
+    "find_among": ["INTEGER PRIMARY KEY (rowid=?)"],
+    "find_keyed": ["windlass_jobs_key (key=?)", "windlass_jobs_key_cancelled (key=?)"],
+    "find_kept_keyed": ["windlass_history_key (key=? AND rowid<?)"],
     "find_error_groups": ["windlass_jobs_errors (<expr>>? AND <expr><?)"],
     "find_oldest_ready": [
         "windlass_jobs_ready (task=? AND priority>?)",
@@ -262,7 +265,14 @@ SORTS_A_FEW = {
     *("read_expired", "read_held", "find_branches", "list_tasks", "park_jobs"),
     *("find_waiting", "read_blockers", "read_lease_blockers"),
     *("find_chains_in_states", "find_chains_of_tenant"),
-    *("find_error_groups", "sample_jobs", "read_rates", "read_rates_by_task"),
+    *(
+        "find_among",
+        "find_keyed",
+        "find_error_groups",
+        "sample_jobs",
+        "read_rates",
+        "read_rates_by_task",
+    ),
 }
 """These sort what dead workers held, the tasks of a claim, the jobs that wait for chains which end,
 the pages of a few tasks and states, or what was counted up to a limit, never the backlog."""

@@ -19,7 +19,17 @@ from windlass.cli.base import Command, CommandFailed
 
 NAMES = (
     *("enqueue-one", "enqueue-bulk", "drain", "cycle", "serial", "tenants", "metrics"),
-    *("chains", "stream", "remote", "backlog", "latency", "held-snapshot", "idle", "startup"),
+    *(
+        "looks",
+        "chains",
+        "stream",
+        "remote",
+        "backlog",
+        "latency",
+        "held-snapshot",
+        "idle",
+        "startup",
+    ),
 )
 KINDS = ("future", "foreign", "stuck", "dead", "queues")
 _SERVER_ONLY = "held-snapshot"

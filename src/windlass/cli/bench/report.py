@@ -88,6 +88,8 @@ def _more(each: dict[str, Any]) -> Iterator[str]:
             f"{'':<{_TITLE}}{each['clean_per_s']:>10,}  {_without(each)}:"
             f" {each['clean_ratio']:.2f} of it remain"
         )
+    for name, found in each.get("looks", {}).items():
+        yield f"{'':<{_TITLE}}{_percentiles(found)}  {name}"
 
 
 _BESIDE = {
@@ -97,6 +99,8 @@ _BESIDE = {
 
 
 def _without(each: dict[str, Any]) -> str:
+    if "looks" in each:
+        return "without looking"
     if "jobs_per_queue" in each:
         return "without queues"
     if "tenants" in each:

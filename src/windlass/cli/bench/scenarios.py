@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import windlass
-from windlass.cli.bench import busy, chains, heaps, quiet, remote, stream
+from windlass.cli.bench import busy, chains, heaps, looks, quiet, remote, stream
 from windlass.cli.bench.run import Run
 
 Entry = dict[str, Any]
@@ -20,6 +20,7 @@ SCENARIOS: dict[str, Callable[[Run], Awaitable[Entry | list[Entry]]]] = {
     "serial": heaps.serial,
     "tenants": heaps.tenants,
     "metrics": heaps.metrics,
+    "looks": looks.looks,
     "chains": chains.chains,
     "stream": stream.stream,
     "remote": remote.remote,

@@ -3,7 +3,7 @@ SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from windlass.model.chain import ChainState
@@ -11,9 +11,8 @@ from windlass.model.job import JobState
 from windlass.store.records import ChainFilter, JobFilter
 from windlass.stores.postgres.conditions import fill
 
-_IS_IN_BATCH = fill(
-    "({ready_undelivered t} AND t.id IN (SELECT b.id FROM {schema}._in_batches AS b))"
-)
+_OF_BATCHES = fill("{ready_undelivered t}")
+_IS_IN_BATCH = f"({_OF_BATCHES} AND t.id IN (SELECT b.id FROM {{schema}}._in_batches AS b))"  # noqa: S608
 
 _AFTER_ALL = 2**63 - 1
 """An id that no job and no chain reaches."""
@@ -62,28 +61,14 @@ def _seen(tenant: str | None) -> str:
 def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
     """A page of open jobs and history together, the newest first: one JSON text per row."""
     values: list[Any] = []
-    is_in_batch = _IS_IN_BATCH.replace("{schema}", schema)
-    jobs = _conditions(wanted, values)
-    order = "t.id DESC"
-    if wanted.fingerprint is not None:
-        # Compared as rows, so that no other index has this order: how many there are of one
-        # fingerprint the server does not know.
-        place = "(coalesce(t.fingerprint, ''), t.id)"
-        jobs += f" AND t.state = 'failed' AND {place} > (%s, 0) AND {place} < (%s, %s)"
-        after = _AFTER_ALL if wanted.after is None else wanted.after
-        values += [wanted.fingerprint, wanted.fingerprint, after]
-        order = "coalesce(t.fingerprint, '') DESC, t.id DESC"
-    if wanted.states is not None:
-        states = [state.value for state in wanted.states]
-        jobs += f" AND (t.state = ANY (%s::{schema}._job_state[])"
-        values.append([*states, *(["waiting"] if JobState.READY in wanted.states else [])])
-        if JobState.RUNNING in wanted.states:
-            jobs += f" OR {is_in_batch})"
-        elif JobState.READY in wanted.states:
-            jobs += f" AND NOT {is_in_batch})"
-        else:
-            jobs += ")"
-    values.append(wanted.limit)
+    pages = [
+        f"(SELECT t.id FROM {schema}._jobs AS t WHERE {condition} ORDER BY {order} LIMIT %s)"  # noqa: S608
+        for condition, order in _pages(schema, wanted, values)
+    ]
+    chosen = _NOTHING
+    if pages:
+        chosen = f"SELECT p.id FROM ({' UNION ALL '.join(pages)}) AS p ORDER BY p.id DESC LIMIT %s"  # noqa: S608
+        values.append(wanted.limit)
     history = _conditions(wanted, values)
     is_kept_asked_for = wanted.states is None or JobState.COMPLETED in wanted.states
     if not is_kept_asked_for or wanted.fingerprint is not None:
@@ -91,17 +76,66 @@ def query(schema: str, wanted: JobFilter) -> tuple[str, list[Any]]:
     values += [wanted.limit, wanted.limit]
     return (
         "SELECT x.row::text FROM ("  # noqa: S608
-        f"(SELECT t.id, CASE WHEN {is_in_batch} THEN ("
+        f"SELECT t.id, CASE WHEN {_in_batch(schema)} THEN ("
         f"SELECT {schema}._row({schema}._as_running(t, b.base, b.worker, b.claimed_at), w.name)"
         f" FROM {schema}._batches AS b LEFT JOIN {schema}._workers AS w ON w.id = b.worker"
         f" WHERE b.ids @> t.id LIMIT 1) ELSE {schema}._row(t, (SELECT w.name"
         f" FROM {schema}._workers AS w WHERE w.id = t.worker)) END AS row"
-        f" FROM {schema}._jobs AS t WHERE {jobs}"
-        f" ORDER BY {order} LIMIT %s) UNION ALL "
+        f" FROM {schema}._jobs AS t WHERE t.id = ANY (ARRAY({chosen})) UNION ALL "
         f"(SELECT t.id, {schema}._history_row(t) FROM {schema}._history AS t WHERE {history}"
         " ORDER BY t.id DESC LIMIT %s)) AS x ORDER BY x.id DESC LIMIT %s",
         values,
     )
+
+
+_BY_KEY = ("t.state <> 'cancelled'", "t.state = 'cancelled'")
+_NOTHING = "SELECT NULL::bigint WHERE false"
+
+
+def _in_batch(schema: str) -> str:
+    return _IS_IN_BATCH.replace("{schema}", schema)
+
+
+def _pages(schema: str, wanted: JobFilter, values: list[Any]) -> Iterator[tuple[str, str]]:
+    """Conditions that make up the page, each with the order of its index; `values` get those of
+    each, and the limit. A state by itself is found by its own index where few jobs are in it."""
+    if wanted.fingerprint is not None:
+        if wanted.states is not None and JobState.FAILED not in wanted.states:
+            return
+        # Compared as rows, so that no other index has this order: how many there are of one
+        # fingerprint the server does not know.
+        place = "(coalesce(t.fingerprint, ''), t.id)"
+        after = _AFTER_ALL if wanted.after is None else wanted.after
+        condition = f"{_conditions(wanted, values)} AND t.state = 'failed'"
+        values += [wanted.fingerprint, wanted.fingerprint, after, wanted.limit]
+        yield (
+            f"{condition} AND {place} > (%s, 0) AND {place} < (%s, %s)",
+            "coalesce(t.fingerprint, '') DESC, t.id DESC",
+        )
+        return
+    if wanted.states is None:
+        # There is an index by key for each of the two.
+        for more in ("true",) if wanted.key is None else _BY_KEY:
+            yield _page_where(wanted, values, more)
+        return
+    states = set(wanted.states) - {JobState.COMPLETED}
+    if states:
+        stored = sorted([*states, *(["waiting"] if JobState.READY in states else [])])
+        named = ", ".join(f"'{state}'" for state in stored)
+        more = f"t.state IN ({named})"
+        if JobState.READY in states and JobState.RUNNING not in states:
+            more += f" AND NOT {_in_batch(schema)}"
+        yield _page_where(wanted, values, more)
+    if JobState.RUNNING in states and JobState.READY not in states:
+        # An array, because the server expects far too many rows of that view.
+        in_batches = f"t.id = ANY (ARRAY(SELECT b.id FROM {schema}._in_batches AS b))"  # noqa: S608
+        yield _page_where(wanted, values, f"{_OF_BATCHES} AND {in_batches}")
+
+
+def _page_where(wanted: JobFilter, values: list[Any], more: str) -> tuple[str, str]:
+    condition = f"{_conditions(wanted, values)} AND {more}"
+    values.append(wanted.limit)
+    return condition, "t.id DESC"
 
 
 def _conditions(wanted: JobFilter, values: list[Any]) -> str:

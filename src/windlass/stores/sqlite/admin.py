@@ -19,7 +19,7 @@ from windlass.store.records import (
     paused_in,
     sees,
 )
-from windlass.stores.sqlite import ending, queues, rows
+from windlass.stores.sqlite import ending, few, queues, rows
 from windlass.stores.sqlite.book import SqliteBook
 from windlass.stores.sqlite.connection import Session
 from windlass.stores.sqlite.ending import Ended
@@ -112,17 +112,31 @@ def _find_by_page(db: Session, wanted: JobFilter) -> list[Row]:
         return read("find_failed", fingerprint=wanted.fingerprint) if is_asked_for else []
     found: list[Row] = []
     states = None if wanted.states is None else set(wanted.states)
+    if wanted.key is not None:
+        if states is None or JobState.COMPLETED in states:
+            found += rows.read(db, "find_kept_keyed", **page)
+        stored = None if states is None else json_text(_stored(states))
+        return found + rows.read(db, "find_keyed", **page, states=stored)
     if states is None or JobState.COMPLETED in states:
         found += read("find_history")
     if states is None:
         found += read("find_jobs", states=None)
     elif open_states := states - {JobState.COMPLETED, *_ENDED}:
-        stored = [*open_states, *(["waiting"] if JobState.READY in open_states else [])]
-        found += read("find_jobs", states=json_text(stored))
+        ids, rest = few.collect(db, open_states, page)
+        if ids:
+            few_states = json_text(_stored(open_states - rest))
+            found += rows.read(db, "find_among", **page, ids=json_text(ids), states=few_states)
+        if rest:
+            found += read("find_jobs", states=json_text(_stored(rest)))
     for state in _ENDED:
         if states is not None and state in states:
             found += read("find_ended", state=state.value)
     return found
+
+
+def _stored(states: set[JobState]) -> list[str]:
+    """What the table calls these."""
+    return [*states, *(["waiting"] if JobState.READY in states else [])]
 
 
 def _for_tenant(name: str, tenant: str | None) -> str:

@@ -27,7 +27,7 @@ _ACTIVE = "queue = :queue AND (state = 'ready' OR state = 'running')"
 _OTHERS = "tenant <> '' AND tenant = :tenant"
 
 
-class _Source(NamedTuple):
+class Source(NamedTuple):
     """Where jobs of a state are: a condition that an index serves."""
 
     state: JobState
@@ -54,20 +54,20 @@ class _Source(NamedTuple):
         )
 
 
-def _sources(task: str | None, queue: str | None, tenant: str | None) -> list[_Source]:
+def sources(task: str | None, queue: str | None, tenant: str | None) -> list[Source]:
     """The indexes that have the fewest others in them."""
     ready, running = JobState.READY, JobState.RUNNING
     of_task = "" if task is None else " AND task = :task"
     found = [
-        _Source(JobState.BLOCKED, "windlass_jobs_blocked", f"state = 'blocked'{of_task}"),
-        _Source(JobState.SCHEDULED, "windlass_jobs_scheduled", "state = 'scheduled'"),
+        Source(JobState.BLOCKED, "windlass_jobs_blocked", f"state = 'blocked'{of_task}"),
+        Source(JobState.SCHEDULED, "windlass_jobs_scheduled", "state = 'scheduled'"),
     ]
     if queue is not None:
         waiting = "state = 'waiting' AND queue = :queue"
         found += [
-            _Source(ready, "windlass_jobs_active", _ACTIVE),
-            _Source(ready, "windlass_jobs_waiting", waiting),
-            _Source(running, "windlass_jobs_active", _ACTIVE),
+            Source(ready, "windlass_jobs_active", _ACTIVE),
+            Source(ready, "windlass_jobs_waiting", waiting),
+            Source(running, "windlass_jobs_active", _ACTIVE),
         ]
     else:
         of_default, of_others = (
@@ -75,41 +75,41 @@ def _sources(task: str | None, queue: str | None, tenant: str | None) -> list[_S
             "state = 'ready' AND tenant <> ''",
         )
         if not tenant:
-            found.append(_Source(ready, "windlass_jobs_ready", of_default + of_task))
+            found.append(Source(ready, "windlass_jobs_ready", of_default + of_task))
         if tenant is None:
-            found.append(_Source(ready, "windlass_jobs_ready_others", of_others + of_task))
+            found.append(Source(ready, "windlass_jobs_ready_others", of_others + of_task))
         elif tenant:
             of_one = f"state = 'ready' AND {_OTHERS}{of_task}"
-            found.append(_Source(ready, "windlass_jobs_ready_tenant", of_one))
+            found.append(Source(ready, "windlass_jobs_ready_tenant", of_one))
         if task is None:
-            found.append(_Source(ready, "windlass_jobs_waiting", "state = 'waiting'"))
+            found.append(Source(ready, "windlass_jobs_waiting", "state = 'waiting'"))
         else:
             queued = f"state = 'waiting' AND queue IS NOT NULL{of_task}"
             parked = "state = 'waiting' AND queue IS NULL"
-            found.append(_Source(ready, "windlass_jobs_waiting_task", queued))
-            found.append(_Source(ready, "windlass_jobs_waiting", parked))
-        found.append(_Source(running, "windlass_jobs_running", "state = 'running'"))
+            found.append(Source(ready, "windlass_jobs_waiting_task", queued))
+            found.append(Source(ready, "windlass_jobs_waiting", parked))
+        found.append(Source(running, "windlass_jobs_running", "state = 'running'"))
     of_tenant, suffix = (f" AND {_OTHERS}", "_tenant") if tenant else ("", "")
     for state in (JobState.FAILED, JobState.CANCELLED):
         ended = _ENDED.format(state) + of_tenant
-        found.append(_Source(state, f"windlass_jobs_ended{suffix}", ended))
+        found.append(Source(state, f"windlass_jobs_ended{suffix}", ended))
     index = "windlass_history_tenant" if tenant else "windlass_history_expires"
     kept = _OTHERS if tenant else "true"
-    found.append(_Source(JobState.COMPLETED, index, kept, "windlass_history"))
+    found.append(Source(JobState.COMPLETED, index, kept, "windlass_history"))
     return found
 
 
 @cache
 def statement(has_task: bool, has_queue: bool, tenant: str | None) -> str:
     """The statement for these words; `tenant` is '' for the default one, '*' for any other."""
-    sources = _sources("t" if has_task else None, "q" if has_queue else None, tenant)
+    found = sources("t" if has_task else None, "q" if has_queue else None, tenant)
     conditions = [
         *(["task = :task"] if has_task else []),
         *(["queue = :queue"] if has_queue else []),
         *(["tenant = :tenant"] if tenant is not None else []),
     ]
     matches = " AND ".join(conditions) or "true"
-    reads = "\nUNION ALL\n".join(source.read(matches) for source in sources)
+    reads = "\nUNION ALL\n".join(source.read(matches) for source in found)
     return (
         "SELECT CAST(json_group_array(json_array(state, jobs, looked, earliest)) AS BLOB)"  # noqa: S608
         f" FROM (\n{reads}\n)"

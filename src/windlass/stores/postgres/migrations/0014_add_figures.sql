@@ -16,6 +16,11 @@ DROP INDEX {schema}._jobs_ended;
 CREATE INDEX _jobs_failed ON {schema}._jobs (id) WHERE state = 'failed';
 CREATE INDEX _jobs_cancelled ON {schema}._jobs (finished_at) WHERE state = 'cancelled';
 
+-- Jobs by key, those too of which there may be many.
+CREATE INDEX _jobs_key_cancelled ON {schema}._jobs (key, id)
+  WHERE key IS NOT NULL AND state = 'cancelled';
+CREATE INDEX _history_key ON {schema}._history (key, id) WHERE key IS NOT NULL;
+
 -- Jobs that wait for chains, in the order of their ids: what is counted and listed of them.
 CREATE INDEX _jobs_blocked ON {schema}._jobs (id) WHERE state = 'blocked';
 

@@ -9,6 +9,11 @@ ALTER TABLE windlass_jobs ADD COLUMN fingerprint TEXT;
 CREATE INDEX windlass_jobs_errors
   ON windlass_jobs (ifnull(fingerprint, ''), id, tenant, finished_at) WHERE state = 'failed';
 
+-- Jobs by key, those too of which there may be many.
+CREATE INDEX windlass_jobs_key_cancelled ON windlass_jobs (key)
+  WHERE key IS NOT NULL AND state = 'cancelled';
+CREATE INDEX windlass_history_key ON windlass_history (key) WHERE key IS NOT NULL;
+
 -- One row for each period (the instant at which it begins), task and tenant; the task '' is the sum
 -- of all. The columns are those of `windlass.store.figures`.
 CREATE TABLE windlass_rates (

@@ -80,24 +80,26 @@ BEGIN
         FROM (
           (SELECT j.* FROM {schema}._jobs AS j
            WHERE j.state = 'ready' AND NOT j.suspect AND j.tenant = '' AND coalesce(_tenant, '') = ''
-             AND (_task IS NULL OR j.task = _task)
+             AND (_task IS NULL OR j.task = _task) AND (_queue IS NULL OR j.queue = _queue)
            LIMIT room + in_batches)
           UNION ALL
           (SELECT j.* FROM {schema}._jobs AS j
            WHERE j.state = 'ready' AND NOT j.suspect AND j.tenant > '' AND _tenant IS NULL
-             AND (_task IS NULL OR j.task = _task)
+             AND (_task IS NULL OR j.task = _task) AND (_queue IS NULL OR j.queue = _queue)
            LIMIT room + in_batches)
           UNION ALL
           (SELECT j.* FROM {schema}._jobs AS j
            WHERE j.state = 'ready' AND NOT j.suspect AND j.tenant <> '' AND j.tenant = _tenant
-             AND (_task IS NULL OR j.task = _task)
+             AND (_task IS NULL OR j.task = _task) AND (_queue IS NULL OR j.queue = _queue)
            LIMIT room + in_batches)
           UNION ALL
           (SELECT j.* FROM {schema}._jobs AS j
-           WHERE j.state = 'ready' AND j.suspect AND j.tenant = '' LIMIT room)
+           WHERE j.state = 'ready' AND j.suspect AND j.tenant = ''
+             AND (_queue IS NULL OR j.queue = _queue) LIMIT room)
           UNION ALL
           (SELECT j.* FROM {schema}._jobs AS j
-           WHERE j.state = 'ready' AND j.suspect AND j.tenant > '' LIMIT room)
+           WHERE j.state = 'ready' AND j.suspect AND j.tenant > ''
+             AND (_queue IS NULL OR j.queue = _queue) LIMIT room)
           UNION ALL
           (SELECT j.* FROM {schema}._jobs AS j
            WHERE j.state = 'waiting' AND j.queue IS NOT NULL
@@ -105,7 +107,8 @@ BEGIN
            LIMIT room)
           UNION ALL
           (SELECT j.* FROM {schema}._jobs AS j
-           WHERE j.state = 'waiting' AND j.queue IS NULL AND (_task IS NULL OR j.task = _task)
+           WHERE j.state = 'waiting' AND j.queue IS NULL AND _queue IS NULL
+             AND (_task IS NULL OR j.task = _task)
            LIMIT room)
         ) AS k
       ) AS m
