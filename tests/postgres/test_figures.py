@@ -122,7 +122,6 @@ PAGES = {
     "blocked": JobFilter(states=(JobState.BLOCKED,)),
     "running": JobFilter(states=(JobState.RUNNING,)),
     "completed": JobFilter(states=(JobState.COMPLETED,)),
-    "unfinished": JobFilter(states=tuple(JobState)[:4]),
     "key": JobFilter(key="k"),
     "group": JobFilter(fingerprint=GROUP),
     "after": JobFilter(after=1_000),
