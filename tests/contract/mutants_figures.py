@@ -143,7 +143,7 @@ class _Groups(MemoryStore):
 
 
 class _Fingerprints(MemoryStore):
-    """Jobs of another group than they should be, when somebody looks."""
+    """A look puts jobs into another group than their own."""
 
     def _look(self) -> None:
         raise NotImplementedError

@@ -167,7 +167,7 @@ def test_who_may_look_sees_no_buttons_and_may_press_none() -> None:
     shown(check)
 
 
-def test_read_only_lets_nobody_change_anything() -> None:
+def test_read_only_lets_no_role_change_anything() -> None:
     async def check(kit: Dashboard) -> None:
         job = await kit.app.client.add_job("mail")
         browser = await kit.signed_in("admin")
