@@ -39,7 +39,7 @@ def kept() -> Iterator[Kept]:
     )
     yield transport
     sentry_sdk.get_client().close()
-    sentry_sdk.init()
+    sentry_sdk.get_global_scope().set_client(None)
 
 
 def documented() -> Any:
