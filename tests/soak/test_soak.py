@@ -75,8 +75,9 @@ def test_a_run_that_is_ended_leaves_no_process(tmp_path: Path, number: signal.Si
         )
     try:
         until(lambda: any(tmp_path.glob("*/process-3-load.log")), "the load to be started")
+        # The log of a process is opened before the process is started.
+        until(lambda: len(children(process.pid)) >= 4, "its fourth process")
         started = children(process.pid)
-        assert len(started) >= 4
         process.send_signal(number)
         assert process.wait(PATIENCE) == (-number if number == signal.SIGKILL else 1)
         until(lambda: not any(map(lives, started)), "its processes to end")
